@@ -228,7 +228,7 @@ def test_canaries_of_brokers() -> None:
             return replay_rule(rule, lambda canary: singer.outcome(canary.mutant(), canary.sent))
 
         assert [said(rule).state for rule in rules] == ["still there", "gone", "not replayed"]
-        assert "nothing says how" in said(rules[2]).why
+        assert "does not state how" in said(rules[2]).why
         singer.broker.kill()
         assert [said(rules[0]).key, said(rules[0]).state] == [f"{target}|crash||lie ", "still there"]
 

@@ -1,9 +1,10 @@
-"""Whether a difference can be had again, from what, and how small; and what is kept of it.
+"""Confirm and shrink a difference between a broker and the reference.
 
-First the payload by itself on an empty partition; then behind those that the log
-had taken from the same producers; then behind all that it had taken.  What none
-of them shows again was chance (a heap that was full, a clock between two
-milliseconds), and is counted, not kept.
+The payload is produced again on empty partitions: first alone, then after the
+payloads that the log accepted from the same producers, then after all payloads
+that it accepted.  A difference that none of these reproduces is not kept: its
+cause was the state of the machine, such as a full heap or a clock between two
+milliseconds.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from kafka_fuzz.targets.outcome import Outcome
 from kafka_records.constants import COMPRESSIONS, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, BATCH_V2, MAGIC_OFFSET
 
-# What the reference says where a heap would be full (`broker.limits`): how full it is, only the broker knows.
+# Rules that the reference names where a heap may be full (`broker.limits`); only the broker knows how full it is.
 OF_THE_HEAP: Final = frozenset({"REC-08", "REC-15", "HDR-18", "CMP-10"})
 UNKNOWN_SERVER_ERROR: Final = -1
-# Questions that making a find smaller is worth, a few milliseconds each.
+# Requests that shrinking a difference may use; each takes a few milliseconds.
 BUDGET: Final = Budget(runs=400, seconds=6.0)
 CONTEXT: Final = "broker.json"
 Earlier: TypeAlias = tuple[tuple[bytes, int], ...]
@@ -37,10 +38,10 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         release, settings, api_version: of the broker, its topic, the request.
-        before: payloads that the partition took first, with their versions.
+        before: payloads that the partition accepted first, with their versions.
         answered, predicted: error code, base offset, and the bytes in the log.
-        record_errors: the records at fault, as the broker lists them; None where nobody kept that.
-        rule: that the reference names.
+        record_errors: the invalid records that the broker lists; None in files of earlier versions.
+        rule: the rule that the reference names.
         transactional: whether a transactional producer sent it, and `open` if in its transaction.
         producer: id and epoch of that producer.
     """
@@ -59,7 +60,7 @@ class Context(msgspec.Struct, frozen=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class BrokerDifference:
-    """A difference that can be had again: the find, the payload, and the rest."""
+    """A difference that was reproduced: its outcome, the payload, and the context that reproduces it."""
 
     outcome: Outcome
     mutant: Mutant
@@ -67,10 +68,10 @@ class BrokerDifference:
 
 
 def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
-    """*judged* once more on partitions of its own; None where it does not differ again.
+    """Reproduce *judged* on empty partitions; None if it does not differ again.
 
     Raises:
-        Lost: the broker did not live to answer.
+        BrokerLost: the broker ended or did not answer.
     """
     request = judged.request
     if is_of_the_heap(judged):
@@ -85,7 +86,7 @@ def confirm_difference(oracle: Oracle, target: str, judged: JudgedPayload) -> Br
 
 
 def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload) -> BrokerDifference | None:
-    """The same for a transactional producer; a marker is what it is, and is not had again."""
+    """The same for a transactional producer; a marker is kept without being reproduced."""
     request = judged.request
     if MARKER in request.mutant.labels:
         return difference_of(target, judged, ())
@@ -99,21 +100,21 @@ def confirmed_in_transaction(oracle: Oracle, target: str, judged: JudgedPayload)
 
 
 def as_sent(before: tuple[Taken, ...], old: Sender, new: Sender | None) -> tuple[Taken, ...]:
-    """Payloads of *old* as they are of *new*."""
+    """Payloads of *old* as *new* would have sent them."""
     assert new is not None
     return tuple(each._replace(payload=new.as_mine(each.payload, old.producer)) for each in before)
 
 
 def is_of_the_heap(judged: JudgedPayload) -> bool:
-    """Whether it is about how much a broker's heap holds, and for nobody to predict."""
+    """Whether the answer depends on the free memory of the broker, which the reference cannot predict."""
     return judged.wanted.error_code == UNKNOWN_SERVER_ERROR and judged.wanted.rule in OF_THE_HEAP
 
 
 def earlier_payloads(request: LaneRequest) -> Iterator[tuple[Taken, ...]]:
-    """Earlier payloads to try before it: none, those of its producer, all that the log took."""
+    """Earlier payloads to send first: none, those of the same producer, all that the log accepted."""
     yield ()
     taken, payload = request.lane.taken, request.mutant.data
-    # The last is the payload itself, if the reference takes it.
+    # The last is the payload itself, if the reference accepts it.
     earlier = tuple(taken[:-1] if taken and taken[-1].payload == payload else taken)
     if not earlier:
         return
@@ -147,7 +148,7 @@ def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...])
 
 
 def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:
-    """The find: told apart by what differs, the rule that the reference names, magic and codec, and the lie."""
+    """The outcome of a difference; its key has the field, the rule that the reference names, the format and the fault."""
     mutant = judged.request.mutant
     detail = f"{judged.different} by {judged.wanted.rule}, {entry_format(mutant.data)}"
     settings = ", ".join(f"{name}={value}" for name, value in judged.request.lane.settings.items()) or "no settings"
@@ -155,7 +156,7 @@ def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:
 
 
 def fault_of(mutant: Mutant) -> str:
-    """The label of the lie that a mutant of `model` holds."""
+    """The label of the fault in a mutant of `model`; empty for other mutants."""
     return mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
 
 
@@ -174,11 +175,11 @@ def entry_format(data: bytes) -> str:
 
 
 def shrink_difference(oracle: Oracle, found: BrokerDifference) -> BrokerDifference:
-    """The same find from fewer payloads before it and fewer bytes, as far as some hundred questions go.
+    """The same difference with fewer payloads before it and fewer bytes, within `BUDGET` requests.
 
     Raises:
-        Lost: the broker did not live to answer.
-        NotShown: it does not show every time.
+        BrokerLost: the broker ended or did not answer.
+        NotShown: the difference is not reproduced each time.
     """
     best = found
     for each in found.context.before:
@@ -191,7 +192,7 @@ def shrink_difference(oracle: Oracle, found: BrokerDifference) -> BrokerDifferen
 
 
 def _shown(oracle: Oracle, found: BrokerDifference, before: Earlier, data: bytes) -> BrokerDifference | None:
-    """The find from *data* after *before*; None where it does not show there."""
+    """The same difference for *data* after *before*; None if it does not occur."""
     taken = tuple(Taken(*each) for each in before)
     mutant = found.mutant._replace(data=data)
     again = oracle.again(found.context.settings, taken, mutant, found.context.api_version)

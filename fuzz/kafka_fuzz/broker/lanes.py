@@ -1,7 +1,7 @@
-"""Lanes: a partition each, with its transactional producers and the reference's log.
+"""Lanes: one partition each, with its transactional producer and the reference's log.
 
-The partition is added to a transaction before payloads are sent that need that, or is not; between two turns it is
-added, or the transaction ends (`ending.py`).  The marker that this leaves is compared like any payload.
+Between two turns a lane's partition is added to a transaction, or its transaction ends.  The marker that the
+end of a transaction writes is compared like a payload.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from kafka_fuzz.broker.payloads import PRODUCERS, as_client, is_batch, sequence,
 from kafka_fuzz.broker.settings import APPEND_TIME, ROOM, Settings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell, first_entry_spans
-from kafka_records import AppendResult, LogState, Producing, TopicConfig, append
-from kafka_records import end_transaction as ended
+from kafka_records import AppendResult, LogState, Producing, TopicConfig, append, end_transaction
 from kafka_records.attributes import TRANSACTIONAL_FLAG_MASK
 from kafka_records.broker.releases import behaviour
 from kafka_records.broker.state import UNKNOWN_PRODUCER
@@ -31,11 +30,11 @@ from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
 
 SETTINGS: Final[tuple[Settings, ...]] = ({}, APPEND_TIME, {"compression.type": "gzip"})
-LANES_A_SETTING: Final = 4
-# How often between two turns a transaction begins, or ends.
+TRANSACTIONAL_LANES: Final = 4
+# The probability that a transaction begins or ends between two turns.
 BEGINS: Final = 0.5
 ENDS: Final = 0.1
-# How often a payload is not transactional though its request is, or another producer's.
+# The probability that a payload in a transactional request is not transactional, or is of another producer.
 NOT_TRANSACTIONAL: Final = 0.08
 ANOTHERS: Final = 0.05
 EPOCHS: Final = (0, 0, 0, 0, 0, 0, 0, 0, 1, -1)
@@ -46,7 +45,7 @@ WHO_ENDS: Final = _EPOCH.offset + _EPOCH.width
 
 
 class Taken(NamedTuple):
-    """A payload that a log has taken, and the version of the request."""
+    """A payload that a log has accepted, and the version of its request."""
 
     payload: bytes
     version: int
@@ -58,10 +57,10 @@ class Sender:
 
     Attributes:
         id: its transactional id.
-        producer: what the coordinator gave it.
-        is_open: whether the partition is part of its transaction, as the coordinator knows.
-        is_lost: whether the state of the coordinator is no longer known.
-        since: what the log took since the last transaction ended.
+        producer: the id and epoch from the coordinator.
+        is_open: whether the coordinator has the partition in its transaction.
+        is_lost: whether the state of the coordinator is unknown.
+        since: the payloads that the log accepted since the last transaction ended.
     """
 
     id: str
@@ -72,7 +71,7 @@ class Sender:
 
     @classmethod
     def start(cls, client: Client, id_: str) -> Sender:
-        """Ask for a producer id.  Raises `BrokerError`."""
+        """Request a producer id.  Raises `BrokerError`."""
         return cls(id_, init_producer_id(client, id_, timeout_ms=TIMEOUT_MS))
 
     def producing(self, payload: bytes) -> Producing:
@@ -86,12 +85,12 @@ class Sender:
         )
 
     def newest(self, release: str, version: int) -> int:
-        """*version* of a produce request, or an older one that does not add the partition by itself."""
+        """*version* of a produce request, or an older one that does not add the partition to the transaction."""
         adds = behaviour(release).adds_partitions
         return version if self.is_open or adds is None else min(version, adds - 1)
 
     def signed(self, mutant: Mutant, log: LogState, rng: Random) -> Mutant:
-        """*mutant* as this producer sends it: mostly in its transaction, where its sequence had come to."""
+        """*mutant* as a payload of this producer, mostly in its transaction and with the next sequence."""
         if not is_batch(mutant.data):
             return mutant
         data = as_client(mutant.data, rng)
@@ -106,7 +105,7 @@ class Sender:
         return with_data(mutant, with_header(data, header), "in a transaction")
 
     def as_mine(self, payload: bytes, other: Producer) -> bytes:
-        """*payload* of another sender, as this one would have sent it."""
+        """*payload* of the sender *other* as this one would have sent it."""
         if not is_batch(payload) or BATCH_V2.values(payload)["producer_id"] != other.producer_id:
             return payload
         header = BATCH_V2.values(payload)
@@ -120,7 +119,7 @@ def first_transactional(data: bytes) -> Producer | None:
     for start, end in first_entry_spans(data):
         if end - start < WHO_ENDS or data[start + MAGIC_OFFSET] < MAGIC_VALUE_V2:
             continue
-        # One that is shorter than its header says who sent it all the same.
+        # The producer of a batch that ends inside its header is known all the same.
         header = BATCH_V2.values(data[start:end].ljust(BATCH_V2.size, b"\0"))
         if header["attributes"] & TRANSACTIONAL_FLAG_MASK and header["producer_id"] >= 0:
             return Producer(header["producer_id"], header["producer_epoch"])
@@ -128,25 +127,25 @@ def first_transactional(data: bytes) -> Producer | None:
 
 
 def transactional_settings(release: str) -> tuple[Settings, ...]:
-    """The topics' settings of transactional lanes; none where *release* knows no transactions."""
+    """The topics' settings of transactional lanes; none if *release* has no transactions."""
     return SETTINGS if behaviour(release).newest_magic == MAGIC_VALUE_V2 else ()
 
 
 def with_producing(log: LogState, sender: Sender | None, payload: bytes) -> LogState:
-    """*log* with what the request of *sender* says, if there is one."""
+    """*log* with the transactional state of the request of *sender*, if there is one."""
     return log if sender is None else replace(log, producing=sender.producing(payload))
 
 
-# More than the mutators make.
+# Larger than every mutant.
 LARGEST: Final = "4000000"
-# A log that has taken so many payloads, or knows so many producers, is left alone: what led to a difference has
-# to be played again.
+# A lane is replaced after so many accepted payloads or producers, because a difference is confirmed by sending all
+# earlier payloads again.
 MOST_TAKEN: Final = 400
 MOST_PRODUCERS: Final = 40
 
 
 class LaneRequest(NamedTuple):
-    """A payload on its way to a lane, and what is predicted."""
+    """A payload for a lane, and the predicted result."""
 
     lane: Lane
     mutant: Mutant
@@ -156,7 +155,7 @@ class LaneRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Lane:
-    """A partition, its topic's settings, the log in it, the payloads that it took, and who sends in transactions."""
+    """A partition, its topic's settings, its log, the payloads that it accepted, and its transactional producer."""
 
     release: str
     where: TopicPartition
@@ -168,7 +167,7 @@ class Lane:
 
     @property
     def is_worn(self) -> bool:
-        """Whether it is time for an empty partition."""
+        """Whether the lane needs an empty partition."""
         is_lost = self.sender is not None and self.sender.is_lost
         return is_lost or len(self.taken) >= MOST_TAKEN or len(self.log.producers) > MOST_PRODUCERS
 
@@ -178,11 +177,11 @@ class Lane:
         return append(log, payload, self.config, release=self.release, api_version=version, now_ms=now_ms)
 
     def judge(self, request: LaneRequest, produced: Produced, stored: bytes) -> tuple[str, ProduceAnswer, AppendResult]:
-        """Where the broker's answer differs from what is predicted; the log goes on as predicted."""
+        """How the broker's answer differs from the predicted one; the log continues as predicted."""
         given, wanted = produce_answer(produced, stored), request.predicted
         different = answer_difference(given, wanted, request.version)
         if different or self.config.timestamp_type == "LogAppendTime":
-            # Predicted by our clock, and judged by the broker's.
+            # The prediction used our clock; the broker's clock decides.
             timed = stored if self.config.timestamp_type == "LogAppendTime" else b""
             wanted = self.predict(request.mutant.data, request.version, now_of(produced, timed))
             different = answer_difference(given, wanted, request.version)
@@ -195,27 +194,24 @@ class Lane:
 
 
 class Lanes:
-    """Lanes on partitions that nobody has used, by settings."""
+    """Lanes on unused partitions, by settings."""
 
     def __init__(self, broker: Broker, release: str, *, prefix: str, at_once: int) -> None:
-        """Topics are called *prefix* and a number, and have *at_once* partitions; *release* is predicted."""
+        """The topics are named *prefix* and a number, and have *at_once* partitions; *release* is predicted."""
         self._release = release
         self._fresh = Fresh(broker, prefix=prefix, at_once=at_once)
 
     def take(self, settings: Settings) -> Lane:
-        """An empty one.  Raises `BrokerError` where the broker does not take the settings."""
-        return self._take(settings)
-
-    def take_sender(self, settings: Settings, client: Client) -> Lane:
-        """An empty one, and a transactional producer for it, which *client* asks for."""
-        lane = self._take(settings)
-        lane.sender = Sender.start(client, f"{lane.where.topic}-{lane.where.partition}")
-        return lane
-
-    def _take(self, settings: Settings) -> Lane:
+        """A lane on an empty partition.  Raises `BrokerError` if the broker does not accept the settings."""
         whole = {ROOM: LARGEST, **settings}
         (where,) = self._fresh.take(whole)
         return Lane(self._release, where, settings, TopicConfig.of(whole))
+
+    def take_sender(self, settings: Settings, client: Client) -> Lane:
+        """A lane on an empty partition with a transactional producer, for which *client* requests the id."""
+        lane = self.take(settings)
+        lane.sender = Sender.start(client, f"{lane.where.topic}-{lane.where.partition}")
+        return lane
 
 
 # Seconds for a marker to get from the coordinator to the partition.
@@ -235,9 +231,9 @@ def begin_lane_transaction(client: Client, lane: Lane, sender: Sender) -> None:
 def end_lane_transaction(
     client: Client, lane: Lane, sender: Sender, *, commit: bool
 ) -> tuple[str, ProduceAnswer, AppendResult] | None:
-    """End the transaction: how the marker differs from what is predicted; None where there is none to be had."""
+    """End the transaction: how the marker differs from the predicted one, and both; None if there is no marker."""
     if predicted_marker(lane, sender.producer, commit=commit, now_ms=0).error_code:
-        sender.is_lost = True  # a marker that is not taken is sent again, and again
+        sender.is_lost = True  # the coordinator repeats a marker that is not accepted
         return None
     try:
         following = send_end_transaction(client, sender.id, sender.producer, commit=commit)
@@ -253,14 +249,14 @@ def end_lane_transaction(
 
 
 def predicted_marker(lane: Lane, producer: Producer, *, commit: bool, now_ms: int) -> AppendResult:
-    """The marker that the reference says."""
-    return ended(
+    """The marker that the reference predicts."""
+    return end_transaction(
         lane.log, *producer, commit=commit, coordinator_epoch=0, now_ms=now_ms, release=lane.release, config=lane.config
     )
 
 
 def timed_marker(lane: Lane, producer: Producer, marker: bytes, *, commit: bool) -> AppendResult:
-    """The same at the times that *marker* says: the coordinator's, when it made it, and the partition's, later."""
+    """The same with the times in *marker*: the coordinator's when it was made, and the partition's later one."""
     if not is_batch(marker):
         return predicted_marker(lane, producer, commit=commit, now_ms=0)
     made, taken = (max(0, BATCH_V2.values(marker)[name]) for name in ("base_timestamp", "max_timestamp"))
@@ -281,7 +277,7 @@ def await_marker(client: Client, lane: Lane) -> bytes:
 
 
 def marker_mutant(marker: bytes) -> Mutant:
-    """A marker as something that was looked at."""
+    """A marker as a mutant."""
     return Mutant(
         marker, "bytes", (MARKER,), None, MutantCell(MAGIC_VALUE_V2, "none", "", MARKER, NO_FAULT, "entry", "only")
     )

@@ -1,4 +1,4 @@
-"""A broker asked many payloads at a time: a turn asks every lane for one answer, and looks at what was stored."""
+"""A broker as the target of many payloads at a time: a turn produces one payload in each lane and fetches it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ from typing import Final, NamedTuple
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import now_ms
 from kafka_brokers.wire import ConnectionClosed, Produced, TopicPartition, WireError, tables
-from kafka_fuzz.broker import lanes as ending
-from kafka_fuzz.broker import lanes as transactions
 from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference
-from kafka_fuzz.broker.lanes import Lane, LaneRequest, Lanes
+from kafka_fuzz.broker.lanes import (
+    BEGINS,
+    ENDS,
+    TRANSACTIONAL_LANES,
+    Lane,
+    LaneRequest,
+    Lanes,
+    begin_lane_transaction,
+    end_lane_transaction,
+    marker_mutant,
+)
 from kafka_fuzz.broker.settings import Settings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import first_entry_spans
@@ -26,19 +34,19 @@ from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 LANES_A_SETTING: Final = 24
 PARTITIONS_A_REQUEST: Final = 48
 REQUESTS_UNDER_WAY: Final = 6
-# Of a turn, so many parts are asked one after the other.
+# The parts of a turn that are sent one after another.
 PARTS: Final = 4
-# The last request for messages, and the first for batches alone.
+# The last version of the request that takes v0 and v1.
 LAST_OF_V1: Final = 2
 LOW_ATTRIBUTES: Final = ATTRIBUTES_OFFSET_V2 + 1
-# Of what one lane stored in one turn; more than the payloads are, and enough of it to differ.
+# Bytes fetched from one lane in one turn; more than a payload has.
 MOST_FETCHED: Final = 1 << 20
 
 Draw = Callable[[LogState], Mutant]
 
 
 class JudgedPayload(NamedTuple):
-    """A payload that was answered; *different* says where broker and reference part, and is empty if they do not."""
+    """An answered payload; *different* is the field in which the broker differs from the reference, or empty."""
 
     request: LaneRequest
     different: str
@@ -47,7 +55,7 @@ class JudgedPayload(NamedTuple):
 
 
 class BrokerLost(Exception):
-    """The broker is gone, or silent; some payload of *suspects* is why."""
+    """The broker ended or does not answer; one payload of *suspects* is the cause."""
 
     def __init__(self, error: WireError, suspects: list[LaneRequest]) -> None:
         super().__init__(str(error))
@@ -68,10 +76,10 @@ class Oracle:
         release: str = "",
         transactional: Iterable[Settings] = (),
     ) -> None:
-        """Connect and make topics, *transactional* ones too; predicted is *release*, or what *broker* is.
+        """Connect, and create the topics; answers are predicted for *release*, by default that of *broker*.
 
         Raises:
-            WireError: the broker is not as it should be.
+            WireError: the broker closed the connection or sent an invalid answer.
         """
         self.release = release or broker.release
         self._rng = rng
@@ -83,22 +91,20 @@ class Oracle:
         self._lanes = Lanes(broker, self.release, prefix=prefix, at_once=LANES_A_SETTING)
         self._busy = [self._lanes.take(each) for each in settings for _ in range(LANES_A_SETTING)]
         self._busy += [
-            self._lanes.take_sender(each, self._client)
-            for each in transactional
-            for _ in range(transactions.LANES_A_SETTING)
+            self._lanes.take_sender(each, self._client) for each in transactional for _ in range(TRANSACTIONAL_LANES)
         ]
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._client.close()
 
     def turn(self, draw: Draw) -> list[JudgedPayload]:
         """One payload for each lane, answered and judged.
 
-        A part of the lanes is asked by a thread while payloads for the next part are made, and answers are judged.
+        A thread sends one part of the payloads while the next part is made.
 
         Raises:
-            Lost: the broker did not live to answer.
+            BrokerLost: the broker ended or did not answer.
         """
         pool = ThreadPoolExecutor(1)
         try:
@@ -114,23 +120,23 @@ class Oracle:
         return judged
 
     def _between(self) -> Iterator[JudgedPayload]:
-        """Begin transactions and end others; the markers that come of it."""
+        """Begin and end transactions; yields the markers."""
         for lane in self._busy:
             sender, chance = lane.sender, self._rng.random()
             if sender is None or sender.is_lost:
                 continue
-            if not sender.is_open and chance < transactions.BEGINS:
-                ending.begin_lane_transaction(self._client, lane, sender)
-            elif sender.is_open and chance < transactions.ENDS:
-                ended = ending.end_lane_transaction(self._client, lane, sender, commit=self._rng.random() < 0.5)
+            if not sender.is_open and chance < BEGINS:
+                begin_lane_transaction(self._client, lane, sender)
+            elif sender.is_open and chance < ENDS:
+                ended = end_lane_transaction(self._client, lane, sender, commit=self._rng.random() < 0.5)
                 if ended is not None:
                     different, given, wanted = ended
                     yield JudgedPayload(
-                        LaneRequest(lane, ending.marker_mutant(given.stored), 0, wanted), different, given, wanted
+                        LaneRequest(lane, marker_mutant(given.stored), 0, wanted), different, given, wanted
                     )
 
     def _parts(self) -> list[list[Lane]]:
-        """The lanes in parts, those of one setting in all of them."""
+        """The lanes in parts, each with lanes of all settings."""
         return [part for at in range(PARTS) if (part := self._busy[at::PARTS])]
 
     def _ask(self, requests: list[LaneRequest]) -> list[tuple[LaneRequest, Produced | ConnectionClosed, bytes]]:
@@ -142,10 +148,10 @@ class Oracle:
     def again(
         self, settings: Settings, before: Iterable[tuple[bytes, int]], mutant: Mutant, version: int
     ) -> JudgedPayload:
-        """*mutant* by itself, on a partition that took no payloads but those *before*.
+        """Produce *mutant* on an empty partition after the payloads *before*.
 
         Raises:
-            Lost: the broker did not live to answer.
+            BrokerLost: the broker ended or did not answer.
         """
         lane = self._lanes.take(settings)
         for payload, its_version in before:
@@ -153,17 +159,17 @@ class Oracle:
         return self._ask_alone(self._expected(lane, mutant, version))
 
     def again_in_transaction(self, judged: JudgedPayload, before: Iterable[tuple[bytes, int]]) -> JudgedPayload:
-        """The payload of a transactional lane once more, by another producer, behind those *before*.
+        """Produce the payload of a transactional lane again by another producer, after the payloads *before*.
 
         Raises:
-            Lost: the broker did not live to answer.
+            BrokerLost: the broker ended or did not answer.
         """
         requests, old = judged.request, judged.request.lane.sender
         lane = self._lanes.take_sender(requests.lane.settings, self._client)
         assert old is not None
         assert lane.sender is not None
         if old.is_open:
-            ending.begin_lane_transaction(self._client, lane, lane.sender)
+            begin_lane_transaction(self._client, lane, lane.sender)
         mutant, other = requests.mutant, old.producer
         for payload, version in before:
             mine = mutant._replace(data=lane.sender.as_mine(payload, other))
@@ -180,7 +186,7 @@ class Oracle:
         return [self._drawn(lane, draw(lane.log), old, new) for lane in lanes]
 
     def _drawn(self, lane: Lane, mutant: Mutant, old: int, new: int) -> LaneRequest:
-        """*mutant* for *lane*, in the version that takes its format."""
+        """*mutant* for *lane*, with the request version for its format."""
         if lane.sender is None:
             return self._expected(lane, mutant, old if is_old(mutant.data) else new)
         mutant, version = lane.sender.signed(mutant, lane.log, self._rng), lane.sender.newest(self.release, new)
@@ -234,7 +240,7 @@ class Oracle:
         return found
 
     def _renew(self, differing: set[TopicPartition]) -> None:
-        """Empty partitions for lanes of which the reference has lost track, and for old ones."""
+        """Replace lanes whose log is no longer as predicted, and worn ones."""
         for index, lane in enumerate(self._busy):
             if lane.where in differing or lane.is_worn:
                 lanes, settings = self._lanes, lane.settings
@@ -257,7 +263,7 @@ def request_groups(requests: Iterable[LaneRequest]) -> Iterator[list[LaneRequest
 
 
 def judge_answer(requests: LaneRequest, answer: Produced | ConnectionClosed, stored: bytes) -> JudgedPayload:
-    """One answer against what is predicted."""
+    """Compare one answer with the prediction."""
     if isinstance(answer, Produced):
         return JudgedPayload(requests, *requests.lane.judge(requests, answer, stored))
     given = ProduceAnswer(closed=True)
@@ -267,12 +273,12 @@ def judge_answer(requests: LaneRequest, answer: Produced | ConnectionClosed, sto
 
 
 def is_taken(answer: Produced | ConnectionClosed, lane: Lane) -> bool:
-    """Whether the broker says that the log has grown."""
+    """Whether the broker's answer shows that the log has grown."""
     return isinstance(answer, Produced) and not answer.error_code and answer.base_offset >= lane.log.log_end_offset
 
 
 def is_transactional(data: bytes) -> bool:
-    """Whether one of its batches is: a request that holds some of two producers is refused whole."""
+    """Whether a batch is transactional: a broker refuses a whole request with batches of two producers."""
     return any(
         data[start + MAGIC_OFFSET] >= MAGIC_VALUE_V2 and data[start + LOW_ATTRIBUTES] & TRANSACTIONAL_FLAG_MASK
         for start, end in first_entry_spans(data)

@@ -1,11 +1,11 @@
 """Produce payloads: mutants, and seeds that the corpus does not contain.
 
-A broker reads compressed records through buffers of half a KiB to 128 KiB.  What
-is wrong behind the first of them is met later, when something was read already.
+A broker reads compressed records through buffers of half a KiB to 128 KiB.  Large
+seeds have faults after the first buffer, when some records were already read.
 
-Most mutants are refused for other things than their lie: several batches, a base
-offset, a transaction.  A client writes none of these by chance, so they are
-mostly made right, and what is left of the batch gets a hearing.
+Most mutants would be refused for something other than their fault: several batches,
+a base offset, a transaction.  Clients write none of these by chance, so they are
+mostly corrected, and the broker gets to the fault.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ Pack = Callable[[bytes], bytes]
 
 
 def two(pack: Pack) -> Pack:
-    """Halves, packed one after the other."""
+    """Compress two halves separately."""
     return lambda data: pack(data[: len(data) // 2]) + pack(data[len(data) // 2 :])
 
 
 def zstd(*, size: bool, checksum: bool = False) -> Pack:
-    """One call, which can say how large its output is."""
+    """A zstd compressor; *size* writes the content size."""
     return zstandard.ZstdCompressor(level=1, write_content_size=size, write_checksum=checksum).compress
 
 
 def packed_lz4(**options: object) -> Pack:
-    """A frame as other libraries write it."""
+    """An lz4 compressor with frame *options* that other libraries use."""
     return lambda data: bytes(lz4.frame.compress(data, **options))
 
 
@@ -83,12 +83,12 @@ STREAMS: Final[dict[Compression, tuple[Pack, ...]]] = {
 
 @cache
 def large_seeds() -> tuple[bytes, ...]:
-    """Valid batches of every shape in every stream, the same for ever."""
+    """Valid batches of every shape in every stream, always the same."""
     return tuple(dict.fromkeys(shaped_seeds()))
 
 
 def shaped_seeds() -> Iterator[bytes]:
-    """One after the other."""
+    """Yield the large seeds, repetitions included."""
     rng = Random("large seeds")
     for number, codec in enumerate(COMPRESSIONS):
         packs: tuple[Pack, ...] = (partial(compress, codec, magic=2), *STREAMS[codec])
@@ -99,20 +99,20 @@ def shaped_seeds() -> Iterator[bytes]:
 
 
 def random_value(rng: Random, size: int) -> bytes:
-    """Bytes that can be packed, but not into nothing."""
+    """Bytes that can be compressed, but not to almost nothing."""
     piece = rng.randbytes(48)
     return (piece * (size // len(piece) + 1))[: size - 16] + rng.randbytes(16)
 
 
-# How often a mutant is left with other entries, with what no client writes, or is given a producer.
+# The shares of mutants that keep other entries, stay as they are, or get a producer.
 WITH_OTHERS: Final = 0.15
 AS_IT_IS: Final = 0.15
 WITH_PRODUCER: Final = 0.25
-# Large ones take a broker a hundred times as long as others.
+# The share of large seeds, which take a broker a hundred times as long as others.
 LARGE: Final = 0.025
-# Releases that take v2 only look at nothing else in other formats.
+# The share of old formats for releases that refuse them without reading further.
 OLD_TO_NEW: Final = 0.04
-# Bits that a client may set in principle, and does not by chance; each is taken away so often.
+# Bits that clients do not set by chance, and the share of mutants in which each is cleared.
 BITS: Final = (
     (TRANSACTIONAL_FLAG_MASK, 0.9),
     (CONTROL_FLAG_MASK, 0.8),
@@ -126,7 +126,7 @@ class Payloads:
     """A stream of payloads for one release; the same seed gives the same, for the same states of the logs."""
 
     def __init__(self, rng: Random, seeds: Sequence[bytes], *, magics: tuple[int, ...], profile: str = "mixed") -> None:
-        """*magics* are those that the release takes; *profile* is one of the mutators', or `mixed`."""
+        """*magics* are those that the release accepts; *profile* is a mutation profile or `mixed`."""
         self._rng = rng
         self._magics = magics
         self._profile = profile
@@ -136,7 +136,7 @@ class Payloads:
         return magic in self._magics or magic > MAGIC_VALUE_V2
 
     def draw(self, log: LogState) -> Mutant:
-        """One more payload, for a partition with that *log*."""
+        """The next payload, for a partition with that *log*."""
         rng = self._rng
         made = self._mutant()
         if rng.random() >= WITH_OTHERS:
@@ -159,7 +159,7 @@ class Payloads:
 
 @cache
 def new_cells() -> tuple[tuple[MutantCell, ...], ...]:
-    """The cells of v2 batches that stand alone, by their lies, so that each lie comes as often."""
+    """The cells of v2 batches grouped by fault, so that each fault is equally likely."""
     found: dict[str, list[MutantCell]] = {}
     for cell in all_cells():
         if cell.magic == MAGIC_VALUE_V2 and cell.position in ("only", "last"):
@@ -168,7 +168,7 @@ def new_cells() -> tuple[tuple[MutantCell, ...], ...]:
 
 
 def with_data(mutant: Mutant, data: bytes, label: str) -> Mutant:
-    """*mutant* with other bytes; what was right about the old ones need not be right now."""
+    """*mutant* with other bytes and one more label, if the bytes differ."""
     return mutant if data == mutant.data else mutant._replace(data=data, labels=(*mutant.labels, label))
 
 
@@ -190,12 +190,12 @@ def without_neighbours(mutant: Mutant) -> Mutant:
 
 
 def is_batch(data: bytes) -> bool:
-    """Whether a whole header of a v2 batch is there."""
+    """Whether *data* begins with a whole header of a v2 batch."""
     return len(data) >= BATCH_V2.size and data[MAGIC_OFFSET] == MAGIC_VALUE_V2
 
 
 def as_client(data: bytes, rng: Random) -> bytes:
-    """The first batch of *data* with a base offset of 0, and mostly without what clients do not write."""
+    """The first batch of *data* with base offset 0 and, mostly, without bits that clients do not set."""
     header = BATCH_V2.values(data)
     header["base_offset"] = 0
     header["partition_leader_epoch"] = NO_PARTITION_LEADER_EPOCH
@@ -206,7 +206,7 @@ def as_client(data: bytes, rng: Random) -> bytes:
 
 
 def with_header(data: bytes, header: dict[str, int]) -> bytes:
-    """*data* with another header in front; a checksum that was right is right again."""
+    """*data* with another header; a correct checksum is corrected again."""
     end = len(data) if (spans := first_entry_spans(data)) == [] else spans[0][1]
     right = BATCH_V2.values(data)["crc"] == checksum_v2(data[:end])
     written = BATCH_V2.struct.pack(*(header[field.name] for field in BATCH_V2.fields)) + data[BATCH_V2.size :]
@@ -214,7 +214,7 @@ def with_header(data: bytes, header: dict[str, int]) -> bytes:
 
 
 def as_idempotent(data: bytes, rng: Random, log: LogState) -> bytes:
-    """The first batch of *data* by an idempotent producer that is known, or not yet; mostly where it had come to."""
+    """The first batch of *data* from an idempotent producer, known or new, mostly with the next sequence."""
     data = as_client(data, rng)
     header = BATCH_V2.values(data)
     header["producer_id"] = rng.choice(PRODUCERS)
@@ -225,7 +225,7 @@ def as_idempotent(data: bytes, rng: Random, log: LogState) -> bytes:
 
 
 def sequence(rng: Random, state: ProducerState) -> int:
-    """Mostly the next one; at times one that was there, or one too far."""
+    """A sequence: mostly the next one, at times an earlier or a later one."""
     if not state.batches or rng.random() < 0.05:
         return rng.choice(FIRST_SEQUENCES)
     chance = rng.random()

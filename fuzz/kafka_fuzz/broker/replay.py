@@ -1,9 +1,9 @@
-"""Known-finding replay on brokers: a payload is produced again as it was."""
+"""Known-finding replay on brokers: a payload is produced again as it was sent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from random import Random
 from typing import Final
 
@@ -21,12 +21,12 @@ from kafka_fuzz.targets.outcome import Outcome
 
 
 class Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """All that it takes to send a payload as it was.
+    """The request that reproduces a finding on a broker.
 
     Attributes:
         api_version: of the request.
         settings: of the topic.
-        before: payloads that the partition took first, as hex, with their versions.
+        before: payloads that the partition accepted first, in hexadecimal, with their versions.
     """
 
     api_version: int
@@ -34,17 +34,17 @@ class Sent(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     before: tuple[tuple[str, int], ...] = ()
 
 
-NOTHING_SAYS: Final = "nothing says how it was sent to a broker"
+NOTHING_SAYS: Final = "the entry does not state how the payload was sent to a broker"
 
 
 class BrokerReplayer:
-    """Asks *broker* about canaries; one that it does not survive is answered for, and it is started again."""
+    """Replays known findings on a broker; a broker that ends is reported as an outcome and started again."""
 
     def __init__(self, target: str, predicted: str = "") -> None:
-        """Start a broker; *predicted* is what it is held against, if not its own release.
+        """Start a broker; it is compared with the release *predicted*, by default its own.
 
         Raises:
-            NoBroker: there can be none.
+            NoBroker: it cannot be started.
             ValueError: there is no such release.
         """
         self._target, self._predicted = target, predicted
@@ -76,21 +76,18 @@ class BrokerReplayer:
 
     def _start(self) -> None:
         self.broker: JvmBroker = jvm.start_jvm(self._release, config=CONFIG, flags=FLAGS)
-        self._oracle = Oracle(self.broker, (), Random(0), prefix="canary", release=self._predicted)
+        self._oracle = Oracle(self.broker, (), Random(0), prefix="replay", release=self._predicted)
 
 
 @contextmanager
 def open_broker_replayer(target: str, predicted: str = "") -> Iterator[BrokerReplayer]:
-    """Somebody who asks the broker *target*, which ends with this; the arguments and errors of `Singer`."""
-    singer = BrokerReplayer(target, predicted)
-    try:
-        yield singer
-    finally:
-        singer.close()
+    """A replayer for the broker *target*, which ends with the block; arguments and errors as `BrokerReplayer`."""
+    with closing(BrokerReplayer(target, predicted)) as replayer:
+        yield replayer
 
 
 def sent_as(context: bytes) -> Sent | None:
-    """How to send the payload of a find again, from its `broker.json`; None in a transaction, which has to be begun."""
+    """The request that reproduces a finding, from its `broker.json`; None if it was sent in a transaction."""
     try:
         kept = msgspec.json.decode(context, type=Context)
     except msgspec.MsgspecError:

@@ -1,6 +1,6 @@
-"""The brokers that are asked, and the topics on which payloads are tried, by release.
+"""Settings of brokers under fuzzing and of their topics, by release.
 
-Of topics every setting that says something about an append.
+The topics have every setting that affects an append.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from kafka_brokers.releases import NEWEST
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 
 Settings = dict[str, str]
-# The settings that the answers of the corpus were recorded with.  The last ones keep a broker that waits for a CPU
-# from being taken for dead, which would elect a new leader.
+# The settings with which the answers in the corpus were recorded.  The last two prevent that a broker that waits for
+# a CPU loses its session, which would elect a new leader.
 CONFIG: Final = {
     "producer.id.expiration.check.interval.ms": "86400000",
     "broker.session.timeout.ms": "300000",
     "zookeeper.session.timeout.ms": "300000",
 }
-# A broker prints the stack of every payload that it refuses, which takes as long as refusing it; and compiles with care
-# what will not run for long.  Without either it does twice as much.
+# Without the stack trace of every refused payload, and without the optimizing compiler, which does not pay off in a
+# short run, a broker answers twice as many requests.
 FLAGS: Final = ("-Dorg.slf4j.simpleLogger.log.kafka.server.ReplicaManager=off", "-XX:TieredStopAtLevel=1")
-# Larger than any payload, so that a limit is met only where it is meant to be.
+# Larger than every payload, so that only the topics with a small limit reach it.
 ROOM: Final = "max.message.bytes"
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 HOUR: Final = "3600000"
@@ -38,7 +38,7 @@ PLAIN: Final[tuple[Settings, ...]] = (
     {"max.message.bytes": "300"},
     {"max.message.bytes": "500", "compression.type": "uncompressed"},
 )
-# Those with a first and, if there is one, a first release that has them no more.
+# Settings with the first release that has them and the first that has them no longer.
 SINCE: Final[tuple[tuple[Settings, tuple[int, ...], tuple[int, ...]], ...]] = (
     ({"message.timestamp.before.max.ms": HOUR}, (3, 6), (99,)),
     ({"message.timestamp.after.max.ms": HOUR, "compression.type": "lz4"}, (3, 6), (99,)),
@@ -60,7 +60,7 @@ def topic_settings(release: str) -> tuple[Settings, ...]:
 
 
 def release_of(target: str) -> str:
-    """The release in `broker:RELEASE`, the newest where there is none; ValueError if the reference knows none such."""
+    """The release in `broker:RELEASE`, by default the newest; ValueError for an unknown release."""
     release = target.partition(":")[2] or NEWEST
     if minor_version(release) not in MINORS:
         raise ValueError(f"no release {release!r} is known")
