@@ -1,7 +1,7 @@
-"""The broker target: mutated payloads to a real broker, and whether it does what the reference says.
+"""The broker target: mutated payloads for a real broker, whose answers are compared with the reference's.
 
-A broker that ends, or does not answer, is a find too: it is started again, and
-the payloads that it got last are tried one by one.
+A broker that ends or does not answer is a finding, too: it is started again, and
+its last payloads are tried one by one.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_records import LogState
 from kafka_records.broker.releases import behaviour
 
-# Looking at the clock takes as long as comparing a hundred payloads, where there are many processes.
+# Turns between readings of the CPU time; with many processes one reading takes as long as comparing 100 payloads.
 TURNS_BETWEEN_LOOKS: Final = 4
-# Differences looked at again in one turn; a broker that is wrong about everything is not worth more.
+# Differences that are confirmed in one turn.
 MOST_AGAIN: Final = 24
-# Differences alike that are looked at again: what has one cause comes often.
+# Confirmations of differences with the same field, rule and fault.
 ENOUGH: Final = 3
-# Of what the target's corpus holds, and of others', so much is mutated, and nothing longer.
+# Inputs that are mutated, from the target's corpus and from those of other targets, and their length.
 MOST_SEEDS: Final = 2000
 LONGEST: Final = 4096
 
 
 @dataclass(slots=True)
 class BrokerRound:
-    """One round: a broker, what it is asked, and what comes of it.
+    """One round: a broker, its payloads, and the results.
 
     Attributes:
         executions: payloads compared.
-        skipped: payloads not sent, because such ones ended the broker.
-        restarts: of the broker.
-        new: keys of finds that the campaign had not.
-        spent: CPU-seconds, ours and the broker's, since it was up, when last looked at.
-        stopped: whether somebody wants it to stop.
+        skipped: payloads that were not sent, because similar ones ended the broker.
+        restarts: restarts of the broker.
+        new: keys of findings that are new to the campaign.
+        spent: CPU-seconds of this process and the broker since its start, at the last reading.
+        stopped: whether the round has to stop after the current turn.
     """
 
     plan: RoundPlan
@@ -87,7 +87,7 @@ class BrokerRound:
     stopped: bool = False
 
     def run(self, on_progress: OnProgress) -> None:
-        """Ask until the time is up, or somebody wants it to stop."""
+        """Produce payloads until the CPU time is used up or the round is stopped."""
         rng, parent = Random(self.plan.stream), os.getppid()
         payloads = self._payloads(rng)
         oracle = self._oracle(rng)
@@ -127,7 +127,7 @@ class BrokerRound:
         return mutant
 
     def _take(self, judged: list[JudgedPayload]) -> None:
-        """Count, and keep what filled a new cell or was answered in a way that was not seen before."""
+        """Count the payloads, and keep those with a new cell or a new kind of answer."""
         self.executions += len(judged)
         for each in judged:
             mutant, wanted = each.request.mutant, each.wanted
@@ -141,11 +141,11 @@ class BrokerRound:
             self.alike[alike] = self.alike.get(alike, 0) + 1
             if self.alike[alike] <= ENOUGH and (found := confirm_difference(oracle, self.plan.target, each)):
                 self.keep(found)
-                with suppress(NotShown):  # it does not show every time
+                with suppress(NotShown):  # it is not reproduced each time
                     self.keep(shrink_difference(oracle, found))
 
     def keep(self, found: BrokerDifference) -> None:
-        """A find, on the disk when this returns."""
+        """Write a finding and its context to disk."""
         self._add(found.outcome, found.mutant)
         if self.findings.findings[found.outcome.key].sha256 == sha256(found.mutant.data).hexdigest():
             path = finding_folder(self.plan.directory, found.outcome.key) / CONTEXT
@@ -157,7 +157,7 @@ class BrokerRound:
             self.new.append(outcome.key)
 
     def _find_culprit(self, oracle: Oracle, lost: BrokerLost, rng: Random) -> Oracle:
-        """The payload that ended the broker, by trying its suspects one by one; a new oracle."""
+        """Find the payload that ended the broker by trying the suspects one by one; returns a new oracle."""
         kind = self._restart(oracle)
         oracle = self._oracle(rng)
         for each in lost.suspects:
@@ -167,12 +167,12 @@ class BrokerRound:
                 kind = self._restart(oracle)
                 self._add(broker_lost_outcome(self.plan.target, kind, each), each.mutant)
                 return self._oracle(rng)
-        for each in lost.suspects[:1]:  # none of them by itself
+        for each in lost.suspects[:1]:  # no single suspect reproduces it
             self._add(broker_lost_outcome(self.plan.target, kind, each, "with others"), each.mutant)
         return oracle
 
     def _restart(self, oracle: Oracle) -> OutcomeClass:
-        """Start the broker again, on an empty disk; what had become of it."""
+        """Start the broker again on an empty disk; returns whether it had crashed or hung."""
         oracle.close()
         kind: OutcomeClass = "crash" if self.broker.has_ended() else "hang"
         self.restarts += 1
@@ -181,7 +181,7 @@ class BrokerRound:
         return kind
 
     def progress(self, spent: float) -> Progress:
-        """How far it is."""
+        """The progress so far."""
         return Progress(
             executions=self.executions,
             cpu_seconds=spent,
@@ -194,17 +194,17 @@ class BrokerRound:
 
 
 def broker_lost_outcome(target: str, kind: OutcomeClass, plan: LaneRequest, detail: str = "") -> Outcome:
-    """The broker did not survive a payload, or did not answer any more."""
+    """The outcome of a payload after which the broker ended or did not answer."""
     settings = ", ".join(f"{name}={value}" for name, value in plan.lane.settings.items()) or "no settings"
     return Outcome(target, kind, detail, "", fault_of(plan.mutant), f"produce {plan.version}, {settings}")
 
 
 def run_broker_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
-    """Ask a broker for as long as *plan* says; its start is not counted there, and is in the report.
+    """Fuzz a broker for the CPU time in *plan*; the start of the broker counts only in the report.
 
     Raises:
         NoBroker: it cannot be started.
-        ValueError: there is no such release, or a list of known finds cannot be read.
+        ValueError: there is no such release, or a list of known findings cannot be read.
     """
     begun, spent = time.monotonic(), cpu_seconds()
     release = release_of(plan.target)
@@ -218,7 +218,7 @@ def run_broker_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
     except (NoBroker, WireError) as error:
         failure = str(error)
     finally:
-        # A broker that was killed leaves no account of its time.
+        # The CPU time of a killed broker is lost, so it is read before.
         spent = cpu_seconds() - spent
         turns.broker.stop()
         store.flush()
@@ -237,7 +237,7 @@ def run_broker_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
 
 @contextmanager
 def stopping(turns: BrokerRound) -> Iterator[None]:
-    """SIGTERM ends *turns* after the one under way."""
+    """SIGTERM ends *turns* after the current turn."""
 
     def stop(*_: object) -> None:
         turns.stopped = True

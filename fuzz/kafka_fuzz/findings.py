@@ -1,9 +1,8 @@
-"""Finds on disk: one folder each, named by its key, the smallest input seen in it.
+"""Findings on disk: one folder each, named after its key, with the smallest input that shows it.
 
     DIR/finds/<first half of the key's SHA-256>/find.json, input.bin
 
-Whatever is written is on the disk, whole, when `add` returns: a campaign that is
-killed loses nothing.
+A finding is complete on disk when `add` returns, so a killed campaign loses none.
 """
 
 from __future__ import annotations
@@ -28,29 +27,29 @@ FINDINGS_FOLDER: Final = "finds"
 FINDING_FILE: Final = "find.json"
 INPUT_FILE: Final = "input.bin"
 LOCK: Final = ".lock"
-# Its finds keep what is right beside them: everybody else's are judged by it.
+# Findings of the reference keep the right answer; those of all other targets are judged by the reference.
 REFERENCE: Final = "reference"
-# One name may be a target in process and a testee, too, which reads and writes.
+# A name may stand for a target in process, a testee that decodes, and one that encodes.
 TargetMode = Literal["", "differential", "encode"]
 
 
 class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode": "asked", "outcomes": "vector"}):
-    """A find as `find.json` keeps it.
+    """A finding as `find.json` stores it; the file calls `mode` `asked` and `outcomes` `vector`.
 
     Attributes:
         key: `Outcome.key`.
-        outcome: of the smallest input.
-        sha256: of that input.
+        outcome: the outcome of the smallest input.
+        sha256: the digest of that input.
         size: its bytes.
-        profile, labels, cell: who made that input, and what was done to it.
-        version: of the target.
-        seconds: CPU-seconds of the target's process when it was first seen.
-        count: how often it was seen, by this process or those before it.
-        asked: `differential` where the target was a testee in a process of its own; `encode` where that was to write
-            a batch, which the input is as JSON.
-        names: who was asked about the input side by side, the target among them; as `connect` takes them.
-        vector: what each of *names* made of it, a class or `-`; empty where somebody's answer came late.
-        expected: what the lie in the input asks for, where the reference itself is to blame and cannot say.
+        profile, labels, cell: the mutator that made the input, and its changes.
+        version: the version of the target.
+        seconds: CPU-seconds of the target's process when the finding was first seen.
+        count: how often it was seen, by all processes.
+        mode: `differential` for a testee in its own process that decodes, `encode` for one that encodes the batch
+            that the input is as JSON; empty for a target in process.
+        names: the testees of the session, the target among them, as `connect` takes them.
+        outcomes: the class of each of *names*, or `-`; empty if an answer was late.
+        expected: the right answer by the fault in the input; only for findings of the reference itself.
     """
 
     key: str
@@ -70,15 +69,15 @@ class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode
 
 
 def finding_name(key: str) -> str:
-    """The folder of the find with that *key*."""
+    """The name of the folder of the finding *key*."""
     return sha256(key.encode()).hexdigest()[:16]
 
 
 @dataclass(slots=True)
 class FindingStore:
-    """The finds below one folder, or those of one *target*; several processes may write.
+    """The findings below one folder, or those of one *target*; several processes may write.
 
-    *asked* and *names* are those of the finds that are added.
+    *mode* and *names* are stored with each new finding.
     """
 
     root: Path
@@ -96,9 +95,9 @@ class FindingStore:
         }
 
     def add(self, outcome: Outcome, mutant: Mutant, *, version: str = "", seconds: float = 0.0) -> bool:
-        """Take note of a find; whether there was none with its key.  OSError where the disk does not take it.
+        """Add a finding, and return whether its key is new.  OSError if it cannot be written.
 
-        A find that another *version* shows as well has that version from then on.
+        A finding that another *version* shows, too, gets that version.
         """
         old = self.findings.get(outcome.key)
         if old is not None and old.size <= len(mutant.data):
@@ -127,13 +126,13 @@ class FindingStore:
         return old is None
 
     def add_outcomes(self, data: bytes, outcomes: tuple[str, ...]) -> None:
-        """Keep what all of `names` made of *data* with the finds that it was added for."""
+        """Store the outcomes of all testees with the findings that were added for *data*."""
         for key in self._without_outcomes.pop(data, ()):
             if self.findings[key].sha256 == sha256(data).hexdigest():
                 self.findings[key] = update_finding(self.root, self.findings[key], outcomes=outcomes)
 
     def flush(self) -> None:
-        """Write the counts, which `add` leaves to this."""
+        """Write the counts of repeated findings."""
         for key, count in self._unwritten.items():
             with folder_lock(finding_folder(self.root, key)):
                 finding = read_finding(finding_folder(self.root, key) / FINDING_FILE) or self.findings[key]
@@ -144,14 +143,14 @@ class FindingStore:
 
 
 def finding_folder(root: Path, key: str) -> Path:
-    """Where the find with that *key* lies."""
+    """The folder of the finding *key*."""
     return root / FINDINGS_FOLDER / finding_name(key)
 
 
 def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
-    """Write *finding*, the input first, so that it is never without one; give what is there now.
+    """Write *finding*, its input first, and return the finding that is stored now.
 
-    What another process wrote meanwhile is counted too, and stays if it is smaller.
+    A finding that another process has written is counted, too, and stays if its input is smaller.
     """
     folder = finding_folder(root, finding.key)
     with folder_lock(finding_folder(root, finding.key)):
@@ -160,7 +159,7 @@ def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
             finding = msgspec.structs.replace(finding, count=old.count + finding.count, seconds=old.seconds)
             if old.size <= finding.size:
                 finding = msgspec.structs.replace(old, count=finding.count, version=finding.version or old.version)
-        # A smaller input of a known find need not outlive the machine; syncing each takes half of a first minute.
+        # A smaller input of a known finding is not synced: syncing each takes half of a campaign's first minute.
         durable = old is None
         if old is None or finding.sha256 != old.sha256:
             write_atomically(folder / INPUT_FILE, data, durable=durable)
@@ -169,7 +168,7 @@ def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
 
 
 def update_finding(root: Path, finding: FuzzFinding, **fields: Any) -> FuzzFinding:
-    """Write other *fields* of *finding*, if its input is still the one that is there; give what is there now."""
+    """Write other *fields* of *finding* if its input is still the stored one; returns the stored finding."""
     path = finding_folder(root, finding.key) / FINDING_FILE
     with folder_lock(finding_folder(root, finding.key)):
         there = read_finding(path) or finding
@@ -181,7 +180,7 @@ def update_finding(root: Path, finding: FuzzFinding, **fields: Any) -> FuzzFindi
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Keep other processes away from *folder*, as of one find; a process that dies keeps nobody away."""
+    """Lock *folder*, the folder of one finding; the lock ends with the process."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -189,7 +188,7 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
-    """*data* in the file at *path*, all of it or none; *durable*: even if the machine falls the moment after."""
+    """Write *data* to *path*, all of it or none; *durable* data survives a failure of the machine."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("wb") as file:
         file.write(data)
@@ -200,7 +199,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 def read_findings(root: Path) -> Iterator[FuzzFinding]:
-    """The finds below *root*, in the order of their folders; what a crash left half written is left out."""
+    """The findings below *root*, in the order of their folders, without incomplete ones."""
     for path in sorted((root / FINDINGS_FOLDER).glob(f"*/{FINDING_FILE}")):
         finding = read_finding(path)
         if finding is not None:
@@ -208,7 +207,7 @@ def read_findings(root: Path) -> Iterator[FuzzFinding]:
 
 
 def read_finding(path: Path) -> FuzzFinding | None:
-    """The find in that file; None where there is none."""
+    """The finding in the file *path*; None if there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=FuzzFinding)
     except (FileNotFoundError, msgspec.MsgspecError):

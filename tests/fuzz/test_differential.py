@@ -24,7 +24,7 @@ from kafka_fuzz.differential.outcome_tuples import NOT_RUN, Grader, OutcomeTuple
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
-from kafka_fuzz.targets.outcome import normal, of_ending
+from kafka_fuzz.targets.outcome import ending_cause, normalized_message
 
 GO = (
     "panic: runtime error: slice bounds out of range [:-7] | goroutine 1 [running]: | "
@@ -218,19 +218,22 @@ def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_crashes_are_told_apart_by_what_does_not_vary() -> None:
     """Runtimes' last words keep the message and the function, and lose numbers, addresses and lines."""
-    assert of_ending(Crashed(exit_code=2, stderr=GO)) == (
+    assert ending_cause(Crashed(exit_code=2, stderr=GO)) == (
         "runtime error: slice bounds out of range [:#]",
         "github.com/x/kafka.(*decoder).Read",
     )
-    assert of_ending(Crashed(exit_code=101, stderr=RUST)) == (
+    assert ending_cause(Crashed(exit_code=101, stderr=RUST)) == (
         "records.rs: index out of bounds: the len is # but the index is #",
         "",
     )
-    assert of_ending(Exceeded("it ran out of memory", NODE)) == ("RangeError: Invalid array length: #", "readRecords")
-    assert of_ending(Crashed(signal=11)) == ("signal 11", "")
-    assert of_ending(Hung(1.0)) == ("", "")
-    assert normal("got 9f, expected c3") == normal("got ab, expected 01")
-    assert normal("Error: at (/home/me/a/b.js") == normal("Error: at (/root/x/b.js")
+    assert ending_cause(Exceeded("it ran out of memory", NODE)) == (
+        "RangeError: Invalid array length: #",
+        "readRecords",
+    )
+    assert ending_cause(Crashed(signal=11)) == ("signal 11", "")
+    assert ending_cause(Hung(1.0)) == ("", "")
+    assert normalized_message("got 9f, expected c3") == normalized_message("got ab, expected 01")
+    assert normalized_message("Error: at (/home/me/a/b.js") == normalized_message("Error: at (/root/x/b.js")
 
 
 def test_where_it_happened() -> None:

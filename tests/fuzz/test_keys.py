@@ -14,7 +14,7 @@ from kafka_corpus.wire import to_wire
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.model import reachable
-from kafka_fuzz.targets.outcome import Outcome, normal, value_relation
+from kafka_fuzz.targets.outcome import Outcome, normalized_message, value_relation
 from kafka_fuzz.triage.draft import drafted_cause
 
 
@@ -142,7 +142,9 @@ def test_relations(field: str, right: Any, given: Any, how: str) -> None:
 
 def test_numbers_in_a_row_are_one() -> None:
     """A time with a part more or less is the same message."""
-    assert normal("bad datetime(2001, 2, 3, 4) given") == normal("bad datetime(2001, 2, 3, 4, 5, 6) given")
+    assert normalized_message("bad datetime(2001, 2, 3, 4) given") == normalized_message(
+        "bad datetime(2001, 2, 3, 4, 5, 6) given"
+    )
 
 
 def test_a_cause_is_one_that_maintainers_know() -> None:

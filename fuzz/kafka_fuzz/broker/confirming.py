@@ -148,7 +148,7 @@ def difference_of(target: str, judged: JudgedPayload, before: tuple[Taken, ...])
 
 
 def difference_outcome(target: str, judged: JudgedPayload) -> Outcome:
-    """The outcome of a difference; its key has the field, the rule that the reference names, the format and the fault."""
+    """The outcome of a difference; its key has the field, the reference's rule, the format and the fault."""
     mutant = judged.request.mutant
     detail = f"{judged.different} by {judged.wanted.rule}, {entry_format(mutant.data)}"
     settings = ", ".join(f"{name}={value}" for name, value in judged.request.lane.settings.items()) or "no settings"

@@ -1,15 +1,13 @@
-"""The same inputs to several testees; each answer is judged, each new outcome tuple is a finding.
+"""Run the same inputs on several testees; answers are judged, and inputs with a new outcome tuple are kept.
 
-The main thread makes inputs and works out what is right about them, once.  A
-thread for each testee feeds them to it and judges what comes back, so that one
-that hangs keeps nobody waiting: who has fallen behind is not asked the batches
-in between.  Causes over which a testee has fallen are stepped over from then on,
-but for a sample that tells when that has changed.
+The main thread makes inputs and their right answers.  A thread for each testee
+sends them and grades the answers, so a testee that hangs does not delay others;
+a slow testee misses batches.  After a crash, inputs with the same cause are
+skipped, except for a sample that shows when the testee changes.
 
-`Differential` lets nobody wait for anybody: who is slow is not asked every
-batch, and what a testee is spared depends on when its answers came.  Here each
-batch goes to one testee after the other, and nothing is measured, so that a
-round can be done again somewhere else.
+The skips of `Differential` depend on the time at which answers arrive.
+`SequentialDifferential` sends each batch to one testee after another and measures
+no cost, so a round can be repeated on another machine.
 """
 
 from __future__ import annotations
@@ -33,18 +31,18 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, memory_message, time_message
 
-# Batches that a testee may be behind.
+# Batches that may wait for one testee.
 MAX_QUEUED: Final = 4
-# How often a testee falls over one cause before it is stepped over, by what that costs.
+# Failures of a testee before inputs with the same cause are skipped, by outcome; expensive ones count more.
 STEPS: Final[dict[OutcomeClass, int]] = {"hang": 1, "memory": 2, "amplification": 1, "crash": 4}
-# One of so many is asked nevertheless.
+# One of so many skipped inputs is sent nevertheless.
 SAMPLE: Final = 32
-# How long, in seconds, testees may work on when there are no more inputs.
+# Seconds that testees may continue after the last input.
 WIND_UP: Final = 5.0
 LONG: Final = 1e6
-# Between looks, where there is nothing to do.
+# Seconds between polls.
 PAUSE: Final = 0.01
-# Batches that wait for somebody's answer; of more, the vectors of the oldest get a gap there.
+# Batches that may wait for an answer; of more, the oldest are closed with gaps in their outcome tuples.
 MOST_OPEN: Final = 64
 EVERYTHING: Final = 5  # compressions
 
@@ -63,7 +61,7 @@ class JudgedBatch:
 
 @dataclass(slots=True)
 class TesteeSession:
-    """A testee, its thread's work, and what is known of it."""
+    """A testee with its queue, its grader and the causes that it skips."""
 
     place: int
     feed: Feed
@@ -76,7 +74,7 @@ class TesteeSession:
     ended: bool = False
 
     def accepts(self, prepared: Prepared) -> bool:
-        """Whether it can be asked that, and need not be spared it."""
+        """Whether the testee supports the input and does not skip its cause."""
         if self.hello.consumer and prepared.unfollowable:
             return False
         limited = len(self.hello.decode.magics) < 3 or len(self.hello.decode.compressions) < EVERYTHING
@@ -89,7 +87,7 @@ class TesteeSession:
         return self.skipped[cause] % SAMPLE == 0
 
     def learn(self, prepared: Prepared, grade: Grade) -> None:
-        """Take note of what it fell over."""
+        """Count a failure towards skipping its cause."""
         if grade.kind in STEPS:
             self.skip_weights[skip_cause(prepared)] += 1.0 / STEPS[grade.kind]
 
@@ -105,9 +103,9 @@ class InputResult:
 
     Attributes:
         mutant: the input.
-        vector: a class for each testee; empty while some have not answered.
-        outcomes: finds.
-        new: why it is kept, `cell` or `vector`; empty where it is not.
+        outcome_tuple: a class for each testee; empty while some have not answered.
+        outcomes: the findings.
+        new: the reason to keep the input, `cell` or `vector`; empty if it is not kept.
     """
 
     mutant: Mutant
@@ -118,7 +116,7 @@ class InputResult:
 
 @dataclass(slots=True)
 class _Open:
-    """A batch that not everybody has answered."""
+    """A batch that not all testees have answered."""
 
     batch: Batch
     classes: list[dict[str, str]]
@@ -130,7 +128,7 @@ class Differential:
     """A session with some testees; a context manager, whose testees end with it."""
 
     def __init__(self, connections: Sequence[ConnectionSpec], *, patient: bool = False) -> None:
-        """Nothing is started yet; with *patient*, everybody is asked everything, however long that takes."""
+        """Prepare a session; with *patient*, each batch is sent to all testees, however long they take."""
         self._connections = connections
         self._patient = patient
         self.posts = True
@@ -146,7 +144,7 @@ class Differential:
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Differential:
-        """Start the testees; those that do not start are in `cannot_run`.  Raises `CannotRun` where none does."""
+        """Start the testees; those that do not start are in `cannot_run`.  Raises `CannotRun` if none starts."""
         feeds = [Feed(connection) for connection in self._connections]
         try:
             self._start(feeds)
@@ -168,14 +166,14 @@ class Differential:
             self.testees.append(TesteeSession(len(self.testees), feed, hello, Grader(name)))
         if not self.testees:
             raise CannotRun("; ".join(self.cannot_run.values()) or "there is no testee")
-        # Who cannot run has a place all the same, so that vectors of other sessions mean the same.
+        # Testees that cannot run have a place, too, so that outcome tuples of all sessions agree.
         self.outcome_tuples.names = tuple(connection.name for connection in self._connections)
         self._threads = [threading.Thread(target=self._work, args=(each,), daemon=True) for each in self.testees]
         for thread in self._threads:
             thread.start()
 
     def __exit__(self, *_: object) -> None:
-        """End the testees, whatever they are at."""
+        """End the testees and the threads."""
         self._end()
         for testee in self.testees:
             self._drop(testee)
@@ -187,12 +185,12 @@ class Differential:
 
     @property
     def executions(self) -> int:
-        """Inputs times those who were asked."""
+        """Inputs that were sent, summed over the testees."""
         return sum(testee.feed.executions for testee in self.testees)
 
     @property
     def cpu_seconds(self) -> float:
-        """Of the testees."""
+        """CPU-seconds of the testees."""
         return sum(testee.feed.cpu_seconds for testee in self.testees)
 
     def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[InputResult]:
@@ -214,7 +212,7 @@ class Differential:
         timer.cancel()
 
     def hurry(self, seconds: float) -> threading.Timer:
-        """End testees that are still at work after *seconds*; what they had not answered then was not asked."""
+        """End testees that are still running after *seconds*; their open inputs count as not run."""
         timer = threading.Timer(seconds, self._end)
         timer.daemon = True
         timer.start()
@@ -227,7 +225,7 @@ class Differential:
             testee.feed.stop()
 
     def _offer(self, number: int, batch: Batch) -> bool:
-        """Give it to everybody who can take it; wait until somebody can, or there is nobody left."""
+        """Queue a batch for each testee that has room; wait until one has, or none is left."""
         opened = self._open[number] = _Open(batch, [{} for _ in batch])
         while not opened.expected and not self._stopped:
             running = [testee for testee in self.testees if not testee.ended]
@@ -246,7 +244,7 @@ class Differential:
         return bool(opened.expected)
 
     def _put(self, testee: TesteeSession, number: int, batch: Batch) -> bool:
-        """Whether *testee* takes it; whoever is patient waits until it does, or ends."""
+        """Whether the batch was queued; a patient session waits until there is room or the testee ends."""
         while True:
             try:
                 testee.todo.put((number, batch), block=self._patient, timeout=PAUSE)
@@ -286,14 +284,14 @@ class Differential:
                 yield InputResult(judged.batch[index].mutant, outcomes=(outcome,))
 
     def _close(self, number: int) -> Iterator[InputResult]:
-        """The vectors of a batch, with gaps for those who are late."""
+        """The outcome tuples of a batch, with gaps for testees that have not answered."""
         opened = self._open.pop(number)
         for prepared, classes in zip(opened.batch, opened.classes, strict=True):
             outcome_tuple = self.outcome_tuples.of(classes)
             yield InputResult(prepared.mutant, outcome_tuple, new=self.novelty(prepared.mutant, outcome_tuple))
 
     def novelty(self, mutant: Mutant, outcome_tuple: OutcomeTuple) -> str:
-        """Why an input that was answered so is kept, `cell` or `vector`; empty where it is not."""
+        """The reason to keep an input with this outcome tuple, `cell` or `vector`; empty if it is not kept."""
         new_vector = self.outcome_tuples.is_new(outcome_tuple)
         if mutant.cell not in self.cells:
             self.cells.add(mutant.cell)
@@ -331,14 +329,14 @@ class Differential:
                 self._judge(testee, number, batch, accepted, seen)
 
     def _next(self, testee: TesteeSession) -> tuple[int, Batch] | None:
-        """The next batch, which is waited for only if there is nothing else to do."""
+        """The next batch; waits for one only if no answers are due."""
         try:
             return testee.todo.get(block=not testee.out)
         except Empty:
             return None
 
     def _drop(self, testee: TesteeSession) -> None:
-        """Forget what it has not begun."""
+        """Drop the batches that the testee has not begun."""
         with suppress(Empty):
             while True:
                 if given := testee.todo.get_nowait():
@@ -359,7 +357,7 @@ def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Gra
     grade, size = judge.grade(prepared, seen.answer), len(prepared.mutant.data)
     if grade.kind not in ("ok", "refused"):
         return grade
-    # To fill memory takes time as well.
+    # Filling memory takes time as well.
     if seen.grown:
         return Grade("amplification", "memory", memory_message(size, seen.grown))
     if seen.seconds:
@@ -368,7 +366,7 @@ def grade_answer(judge: Grader, prepared: Prepared, seen: MeasuredAnswer) -> Gra
 
 
 def prepare_batch(mutants: Iterator[Mutant]) -> Batch:
-    """The next of *mutants*, with what is right about them; empty when they have ended."""
+    """The next of *mutants* with their right answers; empty when there are no more."""
     batch: Batch = []
     for mutant in mutants:
         batch.append(Prepared(mutant))
@@ -378,14 +376,14 @@ def prepare_batch(mutants: Iterator[Mutant]) -> Batch:
 
 
 class SequentialDifferential(Differential):
-    """A session in which everybody is asked everything that it is not spared."""
+    """A session that sends each batch to one testee after another."""
 
     def __init__(self, connections: Sequence[ConnectionSpec]) -> None:
         super().__init__(connections)
         self.posts = False
 
     def __enter__(self) -> SequentialDifferential:
-        """Start the testees.  Raises `CannotRun` where one does not start: a vector with a gap is another one."""
+        """Start the testees.  Raises `CannotRun` if one does not start, because a gap changes outcome tuples."""
         super().__enter__()
         if self.cannot_run:
             self.__exit__()
@@ -393,7 +391,7 @@ class SequentialDifferential(Differential):
         return self
 
     def run(self, mutants: Iterator[Mutant], go_on: Callable[[], bool]) -> Iterator[InputResult]:
-        """See `Differential`; the vector of each input comes behind the finds of its batch."""
+        """See `Differential`; the outcome tuples of a batch follow its findings."""
         while go_on() and (batch := prepare_batch(mutants)):
             self.inputs += len(batch)
             classes: list[dict[str, str]] = [{} for _ in batch]

@@ -1,10 +1,9 @@
-"""Feeds a testee batches of inputs over a pipe, the next ones while it is still at work; survives whatever it does.
+"""Send a testee batches of inputs over a pipe, the next one before the last is answered.
 
-A batch goes out as one `many` line.  One that does not come back whole is asked
-again input by input, in a fresh process, by the sandbox of certification, which
-finds the guilty one.  One that took the testee far more processor time or
-memory than its size explains is asked again too, each input measured, and those
-that do it twice are told.
+A batch is sent as one `many` line.  If the answer is not complete, the sandbox of
+certification sends its inputs one by one to a fresh process, and finds the input
+that caused it.  If a batch took far more CPU time or memory than its size
+explains, each input is measured, and those that are expensive twice are reported.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.protocol import CodecAnswer, CodecReply, DecodeRequest, HelloReply
 from kafka_fuzz.targets.outcome import MOST_GROWTH, MOST_SECONDS, excess_cost
 
-# Inputs in a line; more are no faster.
+# Inputs in one line; more are no faster.
 BATCH: Final = 256
-# Batches ahead of the replies: one to work on, one to go on with.
+# Batches sent ahead of the replies: one in work, one waiting.
 AHEAD: Final = 2
-# After so many batches that looked costly without a guilty input, it takes twice as much to look again.
+# After so many expensive batches without an expensive input, the limits for measuring a batch double.
 IN_VAIN: Final = 2
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -43,8 +42,8 @@ class MeasuredAnswer(NamedTuple):
     """A testee's answer to one input, with its cost.
 
     Attributes:
-        answer: what it said, or what the sandbox says for it.
-        seconds: CPU-seconds, where they are far more than its size explains.
+        answer: its answer, or the observation of the sandbox.
+        seconds: CPU-seconds if they are far more than the size explains, else 0.
         grown: bytes of memory, likewise.
     """
 
@@ -84,13 +83,13 @@ def _bytes(kilobytes: str | None) -> int:
 
 
 class FeedStopped(Exception):
-    """Somebody stopped the feed while it was at work."""
+    """The feed was stopped by another thread."""
 
 
 class Feed(Sandbox):
-    """One testee; not for more than one thread.
+    """One testee, used by one thread.
 
-    `post` gives it a batch, `collect` gives what became of the oldest one.
+    `post` sends a batch, `collect` returns the answers to the oldest one.
     """
 
     def __init__(self, connection: ConnectionSpec) -> None:
@@ -105,17 +104,17 @@ class Feed(Sandbox):
         self._vain_seconds, self._vain_growth = 0, 0
 
     def open(self, *, posted: bool = True) -> HelloReply:
-        """Start it, and find its time limit; it will be *posted* batches, or else asked.  Raises `CannotRun`."""
+        """Start the testee and calibrate its time limit; *posted* if batches follow by `post`.  Raises `CannotRun`."""
         hello = self.hello()
         self._takes_many = hello.many
-        # Rows are for batches that did not come back: there, replies have to come singly.
+        # The sandbox handles batches whose answers were incomplete; it needs one reply for each input.
         self._learnt.many = hello.many and not posted
         self.calibrate(trivial_decodes())
         self._before = Cost.of(self._running().pid)
         return hello
 
     def stop(self) -> None:
-        """End the testee for good, from another thread; who collects gets `Stopped`."""
+        """End the testee from another thread; `collect` then raises `FeedStopped`."""
         self._stopped = True
         self.interrupt()
 
@@ -130,7 +129,7 @@ class Feed(Sandbox):
         return len(self._posted)
 
     def post(self, batch: list[bytes]) -> None:
-        """Give it *batch*; it need not have answered the one before."""
+        """Send *batch*, even if earlier ones are not answered."""
         name = next(self._names)
         self._posted.append((name, batch))
         self._send(name, batch)
@@ -160,20 +159,20 @@ class Feed(Sandbox):
         child.flush()
 
     def _whole(self, name: str, batch: Sequence[bytes]) -> list[CodecAnswer] | None:
-        """The answers, if they came back as they should."""
+        """The answers, or None if they are not complete."""
         reply = self._await(self._running(), {name}, time_limits.plain_limit(self.seconds))
         if isinstance(reply, CodecReply) and reply.many is not UNSET and len(reply.many) == len(batch):
             return reply.many
         return None
 
     def _singly(self, batch: Sequence[bytes]) -> list[MeasuredAnswer]:
-        """Ask input by input, in a fresh process."""
+        """Send the inputs one by one to a fresh process."""
         if self._takes_many:
             self._replace()
         answered = self.ask([CaseRequest(data) for data in batch])
         seen = [MeasuredAnswer(each.observation) for each in answered]
         if self._posted and self._takes_many:
-            self._replace()  # a reply that is late must not meet the questions that follow
+            self._replace()  # a late reply must not be taken for one to a later batch
         for name, later in self._posted:
             self._send(name, later)
         return seen
@@ -186,7 +185,7 @@ class Feed(Sandbox):
         super()._replace()
 
     def _spent(self) -> tuple[float, int]:
-        """CPU-seconds and growth since the last time."""
+        """CPU-seconds and growth of memory since the last call."""
         if self._child is None or not self.connection.local:
             return 0.0, 0
         now = Cost.of(self._child.pid)
@@ -196,18 +195,18 @@ class Feed(Sandbox):
         return seconds, grown
 
     def _is_costly(self, seconds: float, grown: int) -> bool:
-        # Runtimes that collect garbage grow by leaps, and compile while they run.
+        # Runtimes with garbage collection grow in steps, and compile while they run.
         return seconds > MOST_SECONDS * 2.0 ** (self._vain_seconds // IN_VAIN) or grown > MOST_GROWTH * 2 ** (
             self._vain_growth // IN_VAIN
         )
 
     def _measured(self, batch: Sequence[bytes], seen: list[MeasuredAnswer]) -> list[MeasuredAnswer]:
-        """*seen*, with the cost of those inputs that are guilty of it."""
+        """*seen* with the cost of each expensive input."""
         costs = zip(batch, self._costs(batch), strict=True)
         costly = [index for index, (data, cost) in enumerate(costs) if any(excess_cost(len(data), *cost))]
         guilty = {}
         for index in costly:
-            # Once more in a fresh process: what is compiled or collected at the time is nobody's guilt.
+            # Measured again in a fresh process: compilation and garbage collection are not the input's cost.
             self._replace()
             *_, cost = self._costs([*trivial_decodes(), batch[index]])
             if any(too_much := excess_cost(len(batch[index]), *cost)):
@@ -220,7 +219,7 @@ class Feed(Sandbox):
         return [MeasuredAnswer(each.answer, *guilty.get(index, (0.0, 0))) for index, each in enumerate(seen)]
 
     def _costs(self, batch: Sequence[bytes]) -> Iterator[tuple[float, int]]:
-        """CPU-seconds and growth for each of *batch*, asked alone."""
+        """CPU-seconds and growth of memory for each of *batch*, sent alone."""
         if self._posted:
             self._replace()
         for data in batch:

@@ -1,12 +1,12 @@
 """The outcome tuple of an input: expected answers, each testee's outcome, and how a wrong answer differs.
 
-The path of a field says where data differ, and one field may come out wrong for
-several reasons.  A wrapped counter, a rounded time and a null that became empty
-are different defects, whatever the input was.
+The path of a field says where data differ, and one field may be wrong for several
+reasons.  A wrapped counter, a rounded timestamp and a null that became empty are
+different defects, whatever the input was.
 
-The classes of all answers to one input are its verdict vector (after Nezha's
-tuples of verdicts): an input that brings a vector which nobody has seen is kept
-as a seed, though nothing tells what it covers inside the testees.
+The classes of all answers to one input are its outcome tuple, as in Nezha.  An
+input with a new outcome tuple is kept as a seed, although its coverage inside the
+testees is unknown.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_FAULT, first_entry_spans
-from kafka_fuzz.targets import outcome as signature
 from kafka_fuzz.targets.codecs import LIMITS, judged_result
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, value_relation
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import MAGIC_OFFSET
@@ -44,12 +43,12 @@ Mask = tuple[frozenset[str], frozenset[str]]
 
 
 class Prepared:
-    """A mutant, the right answer, and why there is none where it is invalid.
+    """A mutant with its right answer and the cause of a refusal.
 
     Attributes:
-        mutant: as it was made.
-        right: the answer that the lie asks for; where no lie is known, the reference's.
-        cause: the lie, or the rule by which the reference refuses; empty for what is valid.
+        mutant: the input.
+        right: the answer that the fault requires; without a known fault, the reference's.
+        cause: the fault, or the rule by which the reference refuses; empty for a valid input.
     """
 
     def __init__(self, mutant: Mutant) -> None:
@@ -59,7 +58,7 @@ class Prepared:
 
     @cached_property
     def wire(self) -> list[WireBatch]:
-        """The right batches as a testee that exposes everything gives them."""
+        """The right batches as a testee with all fields returns them."""
         return list(map(to_wire, self.right.batches))
 
     @cached_property
@@ -68,24 +67,24 @@ class Prepared:
         return Case(id="fuzz", title="", rules=(), area="fuzz", op="decode", input=self.mutant.data, expect=self.right)
 
     def place(self, index: int) -> str:
-        """Magic and codec of entry *index*, as `v1 gzip`, as far as there is one."""
+        """Magic and codec of entry *index*, as `v1 gzip`; of what follows the last entry if there are fewer."""
         data, spans = self.mutant.data, first_entry_spans(self.mutant.data)
         at = spans[index][0] if index < len(spans) else spans[-1][1] if spans else 0
         return first_place(data[at:])
 
     def era(self, index: int) -> str:
-        """`v2` or `legacy`, the age of the format of entry *index*; empty where there is none."""
+        """`v2` or `legacy`, the age of the format of entry *index*; empty if there is none."""
         magic = self.place(index).partition(" ")[0]
         return "legacy" if magic in LEGACY else magic
 
     @property
     def stream(self) -> str:
-        """The codec whose own framing the lie is about; empty for any other lie."""
+        """The codec whose framing has the fault; empty for every other fault."""
         return self.mutant.cell.codec if self.fault and self.mutant.cell.nesting == "stream" else ""
 
     @cached_property
     def rule(self) -> str:
-        """The rule that the bytes break, as the reference says, whoever made them; empty for what is valid."""
+        """The rule by which the reference refuses the bytes, whatever the fault; empty for valid bytes."""
         if self.mutant.expected is None:
             return self.cause
         try:
@@ -96,17 +95,17 @@ class Prepared:
 
     @property
     def fault(self) -> str:
-        """The label of the lie; empty where none is known."""
+        """The label of the fault; empty if none is known."""
         known = self.mutant.expected is not None and self.mutant.labels
         return self.mutant.labels[0] if known else ""
 
     @cached_property
     def unfollowable(self) -> bool:
-        """Whether it cannot be asked of a consumer."""
+        """Whether a consumer cannot be given the input."""
         return bool(unfollowable(self.case))
 
     def masked(self, mask: Mask) -> list[WireBatch]:
-        """The right batches as a testee that leaves out the fields of *mask* gives them."""
+        """The right batches without the fields of *mask*."""
         if mask not in self._masked:
             self._masked[mask] = [_without(batch, *mask) for batch in self.wire]
         return self._masked[mask]
@@ -126,7 +125,7 @@ def _answer(mutant: Mutant) -> tuple[Expectation, str]:
 
 
 def first_place(data: bytes) -> str:
-    """Magic and codec of the first entry, where there is one.
+    """Magic and codec of the first entry; empty if there is none.
 
     >>> first_place(bytes(16) + b"\\x01\\x02" + bytes(20))
     'v1 snappy'
@@ -149,21 +148,21 @@ def _without(batch: WireBatch, batch_fields: frozenset[str], record_fields: froz
     return WireBatch(**kept)
 
 
-# A testee that was not asked, or said that it does not do this.
+# The class of a testee that got no request, or skipped it.
 NOT_RUN: Final = "-"
 # The entry in the path of a field.
 ENTRY: Final = re.compile(r"batches\[(\d+)\]")
 
-# A consumer that waits for ever has refused, and tells nobody: which check it was matters less than that.
+# Hangs of consumers that refuse an input without an error; which check it was matters less.
 STALLS: Final = frozenset({"next_offset", "deadlock"})
-# What unpacking otherwise may change: how many there are, and what they hold.
+# Details that a different decompression may cause: other counts or contents.
 UNPACKED_OTHERWISE: Final = re.compile(r"length \w|(key|value) other")
-# Messages that say which decompressor they come from.
+# Messages that name the decompressor.
 SAYS_CODEC: Final = re.compile(r"(?i)gzip|flate|zlib|snappy|\bs2\b|xerial|lz4|zstd")
 
 
 class Grade(NamedTuple):
-    """The grade of an answer: as `targets.base.TargetResult`, and the entry that it is about."""
+    """The grade of an answer: as `targets.base.TargetResult`, and the index of the entry."""
 
     kind: OutcomeClass
     detail: str = ""
@@ -178,26 +177,26 @@ REFUSED: Final = Grade("refused")
 SKIPPED: Final = Grade("ok", NOT_RUN)
 
 OutcomeTuple = tuple[str, ...]
-"""A class, or `NOT_ASKED`, for each testee in their order."""
+"""A class or `NOT_RUN` for each testee, in a fixed order."""
 
 
 class Grader:
-    """Grades answers of one testee; remembers which fields it leaves out."""
+    """Grades answers of one testee, and remembers the fields that it leaves out."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._masks: dict[object, Mask] = {}
 
     def grade(self, prepared: Prepared, answer: CodecAnswer | Observation) -> Grade:
-        """The class of *answer*, at once where it is what most answers are, else by the judge of certification."""
+        """The grade of *answer*: common answers at once, others by the judge of certification."""
         if isinstance(answer, CodecAnswer):
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
         return _ending(answer) or self._with_care(prepared, answer)
 
     def outcome(self, prepared: Prepared, grade: Grade) -> Outcome:
-        """*grade* as a find keeps it, under a key that is one for each cause, whatever the input was."""
+        """The outcome of *grade*; its key depends on the cause, not on the input."""
         where = _where(prepared, grade)
-        # What was said, or the function, tells it already; whatever the lie was.
+        # The message or the function identifies these, whatever the fault was.
         fault = "" if grade.detail and grade.kind in ("crash", "leaked_exception") else prepared.fault
         return Outcome(self.name, grade.kind, grade.detail, where, fault, grade.why)
 
@@ -216,7 +215,7 @@ class Grader:
     def _expected(self, prepared: Prepared, given: Sequence[WireBatch]) -> list[WireBatch]:
         if not given:
             return prepared.wire
-        # A field may be left out of one format and not of another; logs of mixed ones go the long way.
+        # The fields that are left out may depend on the format; logs of several formats go to the judge.
         magic = given[0].magic
         if magic not in self._masks:
             if not given[0].records:
@@ -244,19 +243,19 @@ class Grader:
             codec = ""
             if error.kind == "decompression":
                 codec = "packed" if SAYS_CODEC.search(said) else prepared.place(entry).partition(" ")[2]
-            return grade._replace(detail=signature.normal(said), function=codec, entry=entry)
+            return grade._replace(detail=normalized_message(said), function=codec, entry=entry)
         if error.kind == LEAKED:
-            return Grade("leaked_exception", signature.of_leak(error.message), error.message)
+            return Grade("leaked_exception", normalized_message(error.message), error.message)
         return grade
 
 
 def _where(prepared: Prepared, grade: Grade) -> str:
     """The part of a key that separates causes of one class and detail; empty if only the fault does.
 
-    A crash or a leaked exception says enough of itself.  For what a testee does with
-    invalid bytes, and for what it does not survive, the rule counts that they break.
-    Other data and needless errors are told by what they say, and by the format's age:
-    codecs change nothing, unless it was their framing that was changed.
+    A crash or a leaked exception is identified by its detail.  Accepted invalid bytes,
+    and bytes that end a testee, are identified by the broken rule.  Wrong data and
+    refused valid bytes are identified by their detail and the age of the format; the
+    codec counts only if its own framing has the fault.
     """
     match grade.kind:
         case "crash" | "leaked_exception" if grade.detail:
@@ -275,9 +274,9 @@ def _where(prepared: Prepared, grade: Grade) -> str:
 
 
 def _of_data(grade: Grade, prepared: Prepared) -> Grade:
-    """Other data, told apart by how they differ from the right ones."""
+    """The grade of wrong data, with the relation between the values as part of the detail."""
     if grade.detail == "batches.length" and prepared.right.verdict == "invalid":
-        # It took what is invalid, and stumbled over something else behind it.
+        # The invalid entry was accepted, and the error is about a later one.
         return Grade("accepts_invalid", "error", grade.why)
     if grade.difference is None:
         return grade
@@ -304,23 +303,23 @@ def _ending(seen: Observation) -> Grade | None:
 
 def _sign(seen: Observation) -> tuple[str, str, str]:
     assert isinstance(seen, Crashed | Hung | Exceeded | Garbled)
-    detail, function = signature.of_ending(seen)
+    detail, function = ending_cause(seen)
     return detail, getattr(seen, "stderr", ""), function
 
 
 @dataclass(slots=True)
 class OutcomeTuples:
-    """The verdict vectors seen, of testees that are always in the same order."""
+    """The outcome tuples seen so far, of testees in a fixed order."""
 
     names: tuple[str, ...]
     seen: set[OutcomeTuple] = field(default_factory=set)
 
     def of(self, classes: Mapping[str, str]) -> OutcomeTuple:
-        """The vector of *classes*; who is not named was not asked."""
+        """The outcome tuple of *classes*; testees without a class were not run."""
         return tuple(classes.get(name, NOT_RUN) for name in self.names)
 
     def text(self, outcome_tuple: OutcomeTuple) -> str:
-        """*outcome_tuple* with the names that it is about, as a later session reads it, whoever takes part by then.
+        """*outcome_tuple* with the names of its testees, for later sessions with other testees.
 
         >>> OutcomeTuples(("a", "b")).text(("ok", "crash"))
         'a=ok,b=crash'
@@ -328,14 +327,14 @@ class OutcomeTuples:
         return ",".join(f"{name}={grade}" for name, grade in zip(self.names, outcome_tuple, strict=True))
 
     def load(self, written: Iterable[str]) -> None:
-        """Take note of vectors of earlier sessions, by name: who was not there has a gap."""
+        """Add outcome tuples of earlier sessions; a testee that took no part has a gap."""
         for each in written:
             outcome_tuple = self._parse(each)
             if any(grade != NOT_RUN for grade in outcome_tuple):
                 self.seen.add(outcome_tuple)
 
     def _parse(self, written: str) -> OutcomeTuple:
-        """Without names, it is about ours if there are as many of them; what is about nobody here is empty."""
+        """Parse a tuple; one without names has to have as many classes as there are testees."""
         if "=" not in written:
             plain = tuple(written.split(" "))
             return plain if len(plain) == len(self.names) else ()
@@ -343,10 +342,9 @@ class OutcomeTuples:
         return self.of({name: grade for name, _, grade in pairs})
 
     def is_new(self, outcome_tuple: OutcomeTuple) -> bool:
-        """Take note of *outcome_tuple*; whether none was like it.
+        """Add *outcome_tuple*, and return whether it is new.
 
-        One with gaps, where somebody was not asked, is new only if no other agrees
-        with it in all the rest.
+        A tuple with gaps is new only if no other agrees with it in all other places.
         """
         if outcome_tuple in self.seen:
             return False

@@ -1,4 +1,4 @@
-"""Encoders under fuzzing: testees write batches, and the bytes are judged."""
+"""Encoders under fuzzing: testees encode batches, and the bytes are judged."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ from kafka_fuzz.encode.values import Writing, simpler, writing
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
 from kafka_fuzz.shrink.worker import Done
-from kafka_fuzz.targets import outcome
 from kafka_fuzz.targets.codecs import TOLERATED
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2
 
-# How often one value may end a testee's process, or keep it until its time is over.
+# Crashes and hangs of a testee with one value before requests with it are skipped.
 ENOUGH: Final = 2
 
 
 @dataclass(slots=True)
 class EncodeTestee:
-    """A testee that encodes, and the outcomes at which it crashed."""
+    """A testee that encodes, with its crashes and hangs by value."""
 
     name: str
     sandbox: Sandbox
@@ -48,11 +47,11 @@ class EncodeTestee:
 
     @property
     def writes(self) -> bool:
-        """Whether it says that it does."""
+        """Whether the testee announces that it encodes."""
         return bool(self.hello.encode.magics)
 
-    def asked(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
-        """The outcomes of those requests of *turn* that the testee supports."""
+    def observe(self, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
+        """The observations of those requests of *turn* that the testee supports."""
         wanted = [each for each in turn if unsupported(each.case, self.hello) is None]
         spared = [each for each in wanted if self.fallen[each.value] < ENOUGH]
         self.skipped += len(wanted) - len(spared)
@@ -71,7 +70,7 @@ def started(name: str, stack: ExitStack) -> EncodeTestee:
     return writer
 
 
-# A prefix of keys, so that no finding of encoding is taken for one of decoding.
+# A prefix of keys, so that findings of encoders differ from those of decoders.
 WRITING: Final = "writing"
 ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
 
@@ -80,25 +79,25 @@ def encode_outcome(testee: str, writing: Writing, seen: Observation) -> Outcome:
     """The outcome of *testee* for one encode request."""
     era = "v2" if writing.batch.magic == MAGIC_VALUE_V2 else "legacy"
     if isinstance(seen, Crashed | Hung | Exceeded | Garbled):
-        detail, function = outcome.of_ending(seen)
+        detail, function = ending_cause(seen)
         why = getattr(seen, "stderr", "") or getattr(seen, "why", "")
         return Outcome(testee, ENDINGS[type(seen)], f"{WRITING} {detail}".strip(), function, writing.value, why)
     verdict = judge(writing.case, seen)
     if verdict.outcome in TOLERATED:
         return Outcome(testee, "refused" if isinstance(seen, Refused) else "ok")
-    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
-    field = outcome.normal(verdict.field).replace("[#]", "")
-    relation = outcome.value_relation(verdict.difference) if verdict.difference else ""
+    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # severities are outcome classes
+    field = normalized_message(verdict.field).replace("[#]", "")
+    relation = value_relation(verdict.difference) if verdict.difference else ""
     detail, where = f"{field} {relation}".strip(), era
     if isinstance(seen, Refused):
-        detail = outcome.normal(seen.error.message or seen.error.kind)
+        detail = normalized_message(seen.error.message or seen.error.kind)
     elif kind == "accepts_invalid":
         detail, where = "", writing.rule
     return Outcome(testee, kind, f"{WRITING} {detail}".strip(), where, writing.value, verdict.why)
 
 
 def mutant_of(writing: Writing) -> Mutant:
-    """*writing* as finds keep it: the batch as the protocol has it, in JSON."""
+    """*writing* as a mutant, with the batch as JSON of the protocol."""
     data = msgspec.json.encode(to_wire(writing.batch))
     return Mutant(data, "model", (writing.value, writing.variant), None, writing.cell)
 
@@ -108,23 +107,23 @@ MANY: Final = 16
 
 
 def finding_batch(data: bytes) -> Batch:
-    """The batch in *data*, as finds of writers keep it; ValueError where there is none."""
+    """The batch in *data*, the input of an encoder's finding; ValueError if there is none."""
     try:
         return from_wire(msgspec.json.decode(data, type=WireBatch))
     except (msgspec.MsgspecError, RecordFormatError, TypeError, AttributeError) as error:
-        raise ValueError(f"it is no batch to be written: {error}") from None
+        raise ValueError(f"the input is not a batch to encode: {error}") from None
 
 
 def data_of(batch: Batch) -> bytes:
-    """*batch* as finds keep it."""
+    """*batch* as the input of a finding."""
     return msgspec.json.encode(to_wire(batch))
 
 
 class Writers:
-    """The testee whose find it is, and others whose verdict has to stay."""
+    """The encoder with the finding, and others whose outcomes have to stay equal."""
 
     def __init__(self, specs: Sequence[str]) -> None:
-        """Start them.  Raises `BadConnect`, `CannotRun`."""
+        """Start the testees.  Raises `BadConnect`, `CannotRun`."""
         self._stack = ExitStack()
         try:
             self.writers = [started(spec, self._stack) for spec in specs]
@@ -135,18 +134,18 @@ class Writers:
 
     def verdicts(self, many: Sequence[Batch]) -> list[tuple[Outcome, Verdicts]]:
         """The outcomes of all testees for each request; a testee without the capability has no finding."""
-        asked = [writing(batch, "", "") for batch in many]
-        first, *others = ([*_outcomes(writer, asked)] for writer in self.writers)
+        requests = [writing(batch, "", "") for batch in many]
+        first, *others = ([*_outcomes(writer, requests)] for writer in self.writers)
         return [
             (outcome, Verdicts(each.rule, outcome.bucket, tuple(rest[at].kind for rest in others)))
-            for at, (outcome, each) in enumerate(zip(first, asked, strict=True))
+            for at, (outcome, each) in enumerate(zip(first, requests, strict=True))
         ]
 
     def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
-        """*data*, a batch, as small and plain as it gets; findings of encoders have no co-testees.
+        """Shrink the batch in *data*; findings of encoders have no co-testees.
 
         Raises:
-            NotShown: it is none, or nothing is wrong with what is made of it.
+            NotShown: *data* is not a batch, or the finding is not reproduced.
         """
         del co_testees
         try:
@@ -155,7 +154,7 @@ class Writers:
             raise NotShown(str(error)) from None
         ((outcome, wanted),) = self.verdicts([best])
         if not outcome.is_finding:
-            raise NotShown("it shows nothing any more")
+            raise NotShown("the finding is not reproduced")
         began, runs, tried, complete = time.monotonic(), 1, {best}, True
         candidates = simpler(best)
         while some := list(islice((each for each in candidates if each not in tried), MANY)):
@@ -164,7 +163,7 @@ class Writers:
                 break
             runs += len(some)
             tried.update(some)
-            shown = [each for each, (_, told) in zip(some, self.verdicts(some), strict=True) if told == wanted]
+            shown = [each for each, (_, verdict) in zip(some, self.verdicts(some), strict=True) if verdict == wanted]
             if shown:
                 best, candidates = shown[0], simpler(shown[0])
                 tried.difference_update(shown[1:])
@@ -172,11 +171,11 @@ class Writers:
         return Done(data_of(best), outcome, runs, time.monotonic() - began, complete)
 
     def close(self) -> None:
-        """End them."""
+        """End the testees."""
         self._stack.close()
 
 
-def _outcomes(writer: EncodeTestee, asked: Sequence[Writing]) -> Iterator[Outcome]:
-    seen = {id(each): observed for each, observed in writer.asked(asked)}
-    for each in asked:
+def _outcomes(writer: EncodeTestee, requests: Sequence[Writing]) -> Iterator[Outcome]:
+    seen = {id(each): observed for each, observed in writer.observe(requests)}
+    for each in requests:
         yield encode_outcome(writer.name, each, seen[id(each)]) if id(each) in seen else Outcome(writer.name, "ok")

@@ -1,9 +1,9 @@
-"""Batches with one unusual value, and how they are shrunk.
+"""Batches with one unusual value as requests for encoders, and simpler batches for shrinking.
 
-Whether it has to, and what it has to write otherwise, the reference says; a
-value's name distinguishes findings.
+The reference decides whether a batch has to be encoded, and to which bytes.  The
+name of the value is part of a finding's key.
 
-Each step leaves less, or what is plainer, so that a search over them ends.
+Each simpler batch is smaller or plainer than the one before, so shrinking ends.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from kafka_records.constants import (
 )
 from kafka_records.primitives import wrap_int64
 
-# One of ten batches is as clients write them: a writer that refuses those is wrong too.
+# The share of batches without an unusual value: an encoder that refuses those is wrong, too.
 TRUTHS: Final = 0.1
-# What keys, values and header keys may hold that a writer of text does not expect.
+# Keys, values and header keys that an encoder of text does not expect.
 CONTENT: Final[Mapping[str, bytes]] = {
     "empty": b"",
     "NUL": b"a\0b",
@@ -95,7 +95,7 @@ Change = Callable[[Batch, Random, Any], Batch]
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """One odd value: its name, how a batch comes by it, and the variants."""
+    """One unusual value: its name, the function that sets it, and the variants."""
 
     name: str
     change: Change
@@ -104,13 +104,13 @@ class FieldValue:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """A batch to be written.
+    """A batch to encode.
 
     Attributes:
         batch: the batch to encode.
-        value, variant: what is odd about it, `truth` where nothing is.
-        case: the same for the judge, with the right answer.
-        rule: by which the reference refuses it; empty where it has to be written.
+        value, variant: the unusual value, `truth` if there is none.
+        case: the request with its right answer, for the judge.
+        rule: the rule by which the reference refuses it; empty if it has to be encoded.
     """
 
     batch: Batch
@@ -121,14 +121,14 @@ class Writing:
 
     @property
     def cell(self) -> MutantCell:
-        """Its cell among the others."""
+        """The cell of the request."""
         return MutantCell(
             self.batch.magic, self.batch.compression, self.value, self.variant, self.value, "entry", "only"
         )
 
 
 def record_at(batch: Batch, rng: Random, **fields: Any) -> Batch:
-    """*batch* with other *fields* in one of its records; without records as it is."""
+    """*batch* with other *fields* in one of its records; unchanged without records."""
     if not batch.records:
         return batch
     index = int(rng.random() * len(batch.records))
@@ -147,17 +147,17 @@ def of_batch(name: str, batch: Batch, rng: Random, value: Any) -> Batch:
 
 
 def header_key(batch: Batch, rng: Random, value: bytes) -> Batch:
-    """A header whose key is odd."""
+    """A record with one header, whose key is *value*."""
     return record_at(batch, rng, headers=(Header(value, b"1"),))
 
 
 def header_value(batch: Batch, rng: Random, value: bytes) -> Batch:
-    """A header whose value is odd."""
+    """A record with one header, whose value is *value*."""
     return record_at(batch, rng, headers=(Header(b"h", value),))
 
 
 def choose_timestamp(batch: Batch, rng: Random, value: int) -> Batch:
-    """A record's time, and the batch's as it has to be then."""
+    """A record's timestamp, and the matching maximum timestamp of the batch."""
     changed = record_at(batch, rng, timestamp=value)
     return replace(changed, timestamp_type="create" if batch.magic else "none", max_timestamp=latest(changed.records))
 
@@ -177,12 +177,12 @@ def offset_gap(batch: Batch, rng: Random, value: int) -> Batch:
 
 
 def choose_last_offset(batch: Batch, rng: Random, value: int) -> Batch:
-    """A last offset that is not that of the last record."""
+    """A last offset that differs from that of the last record."""
     return replace(batch, last_offset=wrap_int64(batch.last_offset + value))
 
 
 def repeated_headers(batch: Batch, rng: Random, value: int) -> Batch:
-    """So many records, in place of those that were there."""
+    """*value* copies of the first record in place of all records."""
     first = batch.records[0] if batch.records else Record(batch.base_offset, NO_TIMESTAMP, None, b"v")
     start = batch.base_offset
     records = tuple(first._replace(offset=wrap_int64(start + at)) for at in range(value))
@@ -191,7 +191,7 @@ def repeated_headers(batch: Batch, rng: Random, value: int) -> Batch:
 
 
 def flags(batch: Batch, rng: Random, value: Any) -> Batch:
-    """Bits of the attributes that nothing goes with."""
+    """Bits of the attributes without the fields that belong to them."""
     return replace(batch, **value)
 
 
@@ -223,7 +223,7 @@ def cells() -> tuple[tuple[FieldValue, str], ...]:
 
 
 def draw(rng: Random) -> Writing:
-    """A batch to be written: any magic and codec, and one odd value, or none."""
+    """A batch to encode, of any magic and codec, with one unusual value or none."""
     magic, codec = pick(rng, PLACES)
     batch = draw_base(rng, magic, codec).batch
     if rng.random() < TRUTHS:
@@ -234,7 +234,7 @@ def draw(rng: Random) -> Writing:
 
 
 def writing(batch: Batch, value: str, variant: str) -> Writing:
-    """*batch* with the answer that is right: the bytes that the reference writes, or any refusal."""
+    """*batch* with its right answer: the bytes of the reference, or any refusal."""
     try:
         data, rule = kafka_records.encode(batch), ""
         right = Expectation(verdict="valid", data=data, compare="exact" if batch.compression == "none" else "masked")
@@ -274,7 +274,7 @@ def simpler(batch: Batch) -> Iterator[Batch]:
 
 
 def _fewer(batch: Batch) -> Iterator[Batch]:
-    """Without some of its records."""
+    """Batches with fewer records."""
     size = len(batch.records)
     while size:
         for at in range(0, len(batch.records), size):
@@ -283,7 +283,7 @@ def _fewer(batch: Batch) -> Iterator[Batch]:
 
 
 def with_records(batch: Batch, records: tuple[Record, ...]) -> Batch:
-    """Other records; the header's offsets and times go with them where they did before."""
+    """*batch* with other records; offsets and timestamps of the header follow them if they matched before."""
     old, changes = batch.records, {"records": records}
     if batch.max_timestamp == latest(old):
         changes["max_timestamp"] = latest(records)  # type: ignore[assignment]  # fields have types of their own
@@ -295,7 +295,7 @@ def with_records(batch: Batch, records: tuple[Record, ...]) -> Batch:
 
 
 def latest(records: tuple[Record, ...]) -> int:
-    """The latest time of *records*."""
+    """The largest timestamp of *records*."""
     return max((record.timestamp for record in records), default=NO_TIMESTAMP)
 
 
@@ -323,7 +323,7 @@ def _plainer(record: Record) -> Iterator[Record]:
 
 
 def _shorter(content: bytes | None, *, null: bool = True) -> Iterator[bytes | None]:
-    """Nothing, no bytes, one half or the other, one byte less."""
+    """Null, no bytes, either half, one byte less."""
     if content is None:
         return
     shorter = [content[:0], content[: len(content) // 2], content[len(content) // 2 :], content[:-1]]

@@ -1,11 +1,12 @@
 """The outcome of one input: class, severity, key, and the cost that an input may have.
 
-A kilobyte of memory for a byte is what the best compression explains; a
-decode takes a ten-thousandth of the time.
+The best compression explains a kilobyte of memory for each byte; a decode takes a
+ten-thousandth of the time limit.
 
-Keys never hold a line number, because lines move and one defect has several.  An
-exception is told by its type and by the innermost function of the target's own
-package; what has no function (an invalid input that was taken) by the lie in it.
+Keys have no line number, because lines move and one defect has several.  An
+exception is identified by its type and by the innermost function of the target's
+own package; an outcome without a function, such as accepted invalid input, by the
+fault in the input.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.judge.verdict import Severity
 
 MOST: Final = 100
-# What differs from one input to the next: quoted text, hexadecimal, numbers.
+# Parts of messages that depend on the input: quoted text, hexadecimal, numbers.
 _VARIES: Final = re.compile(
     r"(?:/[\w.@+-]+){2,}|'[^']*'|\"[^\"]*\"|\b0x[0-9a-fA-F]+"
     r"|\b(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]+\b|(?<=got )[0-9a-f]+\b|(?<=expected )[0-9a-f]+\b"
     r"|(?<![A-Za-z_])-?\d[\d.,]*"
 )
-# Several numbers in a row say no more than one: times have a part more or less.
+# Several numbers in a row count as one: timestamps have a varying number of parts.
 _ROW: Final = re.compile(r"#(?:[ ,.:/-]*#)+")
-# How runtimes begin to say why they end, up to the frames that follow.
+# The messages with which runtimes end, up to the stack frames.
 _SAID: Final = re.compile(
     r"(?:panic|fatal error): (?P<go>[^|]+)"
     r"|thread '[^']*'[^|]* panicked at (?P<where>[^|:]+)[^|]*\| (?P<rust>[^|]+)"
@@ -37,14 +38,14 @@ _SAID: Final = re.compile(
 # Frames, innermost first, as Go and Java and Node print them.
 _GO_FRAME: Final = re.compile(r"\| (?P<function>[\w./\-]+(?:\.\(\*?\w+\))?\.[\w.\-]+)\(")
 _AT_FRAME: Final = re.compile(r"\| +at (?:async )?(?:new )?(?P<function>[\w.$/<>]+) ?\(")
-# Who only passes a failure on.
+# Functions of runtimes, which only pass a failure on.
 _RUNTIME: Final = ("runtime", "panic", "goroutine", "java.", "jdk.", "sun.", "node:", "internal")
 
 
-def normal(text: str) -> str:
-    """*text* without what differs from input to input.
+def normalized_message(text: str) -> str:
+    """*text* without the parts that depend on the input.
 
-    >>> normal("index out of range [5] with length 3 in 'abc'")
+    >>> normalized_message("index out of range [5] with length 3 in 'abc'")
     "index out of range [#] with length # in '…'"
     """
     return _ROW.sub("#", _VARIES.sub(_named, text.strip()))[:MOST]
@@ -54,12 +55,12 @@ def _named(match: re.Match[str]) -> str:
     return "'…'" if match.group()[0] in "'\"" else "#"
 
 
-def of_ending(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]:
+def ending_cause(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]:
     """The cause of a process's end, and its innermost function if the runtime printed one."""
     if isinstance(ending, Hung):
         return ("deadlock" if ending.stderr else ""), ""
     if isinstance(ending, Garbled):
-        return normal(ending.why), ""
+        return normalized_message(ending.why), ""
     said = _SAID.search(ending.stderr)
     if isinstance(ending, Exceeded):
         return ("" if said is None else _what(said)), _function(ending.stderr)
@@ -70,10 +71,10 @@ def of_ending(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]:
 
 def _what(said: re.Match[str]) -> str:
     if said["go"]:
-        return normal(said["go"])
+        return normalized_message(said["go"])
     if said["rust"]:
-        return f"{said['where'].rpartition('/')[2]}: {normal(said['rust'])}"
-    return normal(f"{said['class']}: {said['text']}".rstrip(": "))
+        return f"{said['where'].rpartition('/')[2]}: {normalized_message(said['rust'])}"
+    return normalized_message(f"{said['class']}: {said['text']}".rstrip(": "))
 
 
 def _function(stderr: str) -> str:
@@ -84,23 +85,14 @@ def _function(stderr: str) -> str:
     return ""
 
 
-def of_leak(message: str) -> str:
-    """The type of an exception that was let slip, and the start of what it says.
-
-    >>> of_leak("builtins.IndexError: index out of range")
-    'builtins.IndexError: index out of range'
-    """
-    return normal(message)
-
-
-# CPU-seconds, and bytes of memory beside what a decoder holds anyway, that an input of so many bytes may cost.
+# The CPU-seconds and additional bytes of memory that an input of at most `SMALL` bytes may cost.
 MOST_SECONDS: Final = 0.25
 MOST_GROWTH: Final = 64 << 20
 SMALL: Final = 64 << 10
 
 
 def excess_cost(size: int, seconds: float, grown: int) -> tuple[float, int]:
-    """Of what an input of *size* bytes cost, in CPU-seconds and bytes, that which it may not; zeros for the rest.
+    """The CPU-seconds and bytes of an input of *size* bytes that exceed their limits; zeros for those that do not.
 
     >>> excess_cost(20, 0.2, 100 << 20), excess_cost(1 << 20, 0.3, 100 << 20)
     ((0.0, 104857600), (0.0, 0))
@@ -110,7 +102,7 @@ def excess_cost(size: int, seconds: float, grown: int) -> tuple[float, int]:
 
 
 def memory_message(size: int, grown: int) -> str:
-    """The line for people.
+    """A sentence about the memory that an input took.
 
     >>> memory_message(64, 96 << 20)
     '96 MiB for 64 bytes, 1,572,864 for each'
@@ -119,7 +111,7 @@ def memory_message(size: int, grown: int) -> str:
 
 
 def time_message(size: int, seconds: float) -> str:
-    """The line for people.
+    """A sentence about the CPU time that an input took.
 
     >>> time_message(100, 0.5)
     '0.50 s of processor time for 100 bytes, 5,000 us for each'
@@ -179,8 +171,8 @@ def _value_word(value: object) -> str:
 
 
 OutcomeClass = Literal[
-    "ok",  # it gave what is right, or may give anything
-    "refused",  # an error of its own for bytes that may be refused
+    "ok",  # the right answer
+    "refused",  # a documented error for bytes that may be refused
     "wrong_data",
     "crash",
     "hang",
@@ -188,35 +180,35 @@ OutcomeClass = Literal[
     "amplification",  # far more memory or time than the input's size explains
     "accepts_invalid",
     "rejects_valid",
-    "leaked_exception",  # an exception that its users are not told of
+    "leaked_exception",  # an undocumented exception
     "wrong_error",
-    "difference",  # targets disagree, and nobody knows who is right
+    "difference",  # two answers disagree, and no rule decides
     "lossy",
 ]
 CLASSES: Final[tuple[OutcomeClass, ...]] = get_args(OutcomeClass)
-# Outcomes that are no finds.
+# Outcomes that are not findings.
 GOOD: Final[frozenset[OutcomeClass]] = frozenset({"ok", "refused"})
-# By how bad they are where the judge has no such word.
+# The severities of classes that the judge does not have.
 SEVERITY: Final[dict[OutcomeClass, Severity]] = {
     "amplification": "memory",
     "leaked_exception": "wrong_error",
     "difference": "wrong_data",
 }
-# A native stack or an exception's text may be long, and none of our doing.
+# Native stacks and texts of exceptions may be long.
 MOST_DETAIL: Final = 200
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": "lie"}):
-    """One target and one input.
+    """The outcome of one input on one target.
 
     Attributes:
-        target: who was asked, as `kafka-python`.
-        kind: what happened.
+        target: the name of the target, as `kafka-python`.
+        kind: the class.
         detail: the exception's type, the signal, or the path of the first field that differs.
         function: the innermost function of the target's package, `module.function`.
-        lie: the label of the lie in the input, where there is one.
-        why: one line for people; no part of the key.
-        relation: how a wrong value differs, for targets in process; no part of the key.
+        fault: the label of the fault in the input, if there is one; files and keys call it `lie`.
+        why: the reason in one sentence; not part of the key.
+        relation: how a wrong value differs, for targets in process; not part of the key.
     """
 
     target: str
@@ -229,7 +221,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
 
     @property
     def is_finding(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether the outcome is a finding."""
         return self.kind not in GOOD
 
     @property
@@ -239,16 +231,16 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
 
     @property
     def bucket(self) -> str:
-        """The key without the lie, which not every mutator knows: what mutators are measured by."""
+        """The key without the fault, which only the profile `model` knows; benchmarks count buckets."""
         return "|".join((self.target, self.kind, self.detail[:MOST_DETAIL], self.function))
 
 
 def severity(kind: OutcomeClass) -> Severity:
-    """The judge's word for *kind*; KeyError for what is no find.
+    """The judge's severity for *kind*; KeyError for an outcome that is not a finding.
 
     >>> severity("leaked_exception"), severity("hang")
     ('wrong_error', 'hang')
     """
     if kind in GOOD:
         raise KeyError(kind)
-    return SEVERITY.get(kind) or cast(Severity, kind)  # the other names are the judge's
+    return SEVERITY.get(kind) or cast(Severity, kind)  # all other names are severities

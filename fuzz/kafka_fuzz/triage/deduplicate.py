@@ -23,7 +23,7 @@ from kafka_fuzz.campaign.plan import read_log
 from kafka_fuzz.findings import FuzzFinding, TargetMode, finding_input, finding_name, read_findings, write_atomically
 from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.shrink.tree import shape_of
-from kafka_fuzz.targets.outcome import Outcome, normal, severity
+from kafka_fuzz.targets.outcome import Outcome, normalized_message, severity
 
 FOLDER: Final = "triage"
 FILE: Final = "finds.ndjson"
@@ -152,7 +152,7 @@ def sameness(each: TriagedFinding) -> tuple[str, ...]:
     if outcome.function:
         return outcome.target, outcome.kind, outcome.detail, outcome.function
     formats = " ".join(f"v{entry.magic} {entry.codec}" for entry in shape_of(each.data).entries)
-    return outcome.target, outcome.kind, outcome.detail, normal(outcome.why), each.right, formats
+    return outcome.target, outcome.kind, outcome.detail, normalized_message(outcome.why), each.right, formats
 
 
 def finding_order(each: TriagedFinding) -> tuple[int, str, int, str]:
