@@ -1,11 +1,10 @@
 """Executors for shrinking and replay: a target in its own process, or testees, with co-testees.
 
-They are asked as seldom as can be: about candidates only that show the find
-itself.  Who cannot be had on this machine, or answers otherwise each time, is
-left out, and that is said.
+Co-testees get only those candidates that show the finding on the target.  A
+co-testee that cannot run on this machine, or is flaky, is left out and reported.
 
-with asking("kafka-python") as who:
-    done = who.reduced(data)
+with open_executor("kafka-python") as executor:
+    done = executor.shrink(data)
     done.data, done.outcome
 """
 
@@ -18,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final, Protocol
 
 import msgspec
@@ -29,26 +28,26 @@ from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.encode.testees import Writers
-from kafka_fuzz.findings import TargetMode as How
+from kafka_fuzz.findings import TargetMode
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts, as_mutant, shrink_input, with_reference
 from kafka_fuzz.shrink.worker import WAIT, Done, ShrinkTask
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
-FLAKY: Final = "it answers otherwise each time"
+FLAKY: Final = "its answers to the same input differ"
 
 
 class CoTestees:
-    """The verdicts of some testees on one input.
+    """The outcome classes of some testees on one input.
 
     Attributes:
-        kinds: the class of each, which has to stay.
-        left_out: those whose verdict need not, and why.
+        kinds: the class of each, which has to stay equal.
+        left_out: the testees that are left out, with the reason.
     """
 
     def __init__(self, feeds: Mapping[str, Feed], data: bytes) -> None:
-        """Ask each of *feeds* twice about *data*."""
+        """Run *data* twice on each of *feeds*."""
         self._feeds = dict(feeds)
         self.left_out: dict[str, str] = {}
         self.kinds: dict[str, str] = {}
@@ -59,7 +58,7 @@ class CoTestees:
         self.kinds = {name: kind for name, kind in first.items() if name in self._feeds}
 
     def stays(self, many: Sequence[bytes], shows: Sequence[bool]) -> list[bool]:
-        """Of *many*, those that show the find, and of which all make what they made of the first input."""
+        """Whether each of *many* shows the finding (*shows*) and all classes are those of the first input."""
         kinds = iter(self._outcome_kinds([data for data, shown in zip(many, shows, strict=True) if shown]))
         return [shown and self._is_same(next(kinds)) for shown in shows]
 
@@ -67,7 +66,7 @@ class CoTestees:
         return all(self.kinds[name] == kind for name, kind in kinds.items())
 
     def _outcome_kinds(self, many: Sequence[bytes]) -> list[dict[str, str]]:
-        """The class of everybody's answer to each; who ends for good is left out from then on."""
+        """The classes of each input; a testee that cannot run any more is left out from then on."""
         kinds: list[dict[str, str]] = [{} for _ in many]
         prepared = [Prepared(as_mutant(data)) for data in many]
         for name in [*self._feeds] if many else ():
@@ -93,7 +92,7 @@ class CoTestees:
 
 
 def start_feed(name: str) -> Feed | str:
-    """The testee called *name*, or why it cannot be had here."""
+    """The testee *name*, or the reason why it cannot run here."""
     feed = None
     try:
         feed = Feed(connect(name))
@@ -109,7 +108,7 @@ def feed_outcomes(feeds: Sequence[Feed], many: Sequence[bytes]) -> list[list[Out
     """Outcomes of each input on each of *feeds*; all inputs are posted before the first answer is awaited.
 
     Raises:
-        CannotRun: one of them does not run any more.
+        CannotRun: a testee cannot run any more.
     """
     prepared = [Prepared(as_mutant(data)) for data in many]
     for feed in feeds:
@@ -126,45 +125,45 @@ def collect_outcomes(feed: Feed, prepared: Sequence[Prepared]) -> list[Outcome]:
     ]
 
 
-# Candidates that show what is so dear cost seconds each, and the first that does is enough.
+# Candidates with these outcomes take seconds each, so they are sent in small batches.
 EXPENSIVE: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
 FEW: Final = 2
 WORKER: Final = (sys.executable, "-m", "kafka_fuzz.shrink.worker")
-# Wall-clock seconds: until a target is imported, and beside what a task itself may take.
+# Wall-clock seconds: for the import of a target, and in addition to the limit of a task.
 START: Final = 60.0
 ANSWER_GRACE: Final = 2 * WAIT
 CHUNK: Final = 1 << 20
 
 
 class NoTarget(ValueError):
-    """There is no such target, or it cannot be run here."""
+    """The target is unknown, or cannot run here."""
 
 
 class Executor(Protocol):
-    """Somebody who can be asked about inputs; *version* is of the target."""
+    """Runs inputs on a target and shrinks them; *version* is the target's."""
 
     version: str
 
     def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
-        """*data* as small as it gets, and what is then made of it.
+        """Shrink *data*; returns the smallest input with its outcome.
 
-        Testees of *co_testees* keep their verdicts on it, as far as they can be had here and answer alike each time.
+        The outcome classes of *co_testees* stay equal, unless a co-testee cannot run here or is flaky.
 
         Raises:
-            NotShown: nothing is wrong with what is made of *data*.
-            NoTarget: the target does not run any more.
+            NotShown: the outcome of *data* is not a finding.
+            NoTarget: the target cannot run any more.
         """
 
 
 class InProcessExecutor:
-    """Targets of `kafka_fuzz.targets`, in a child process; they have no company."""
+    """A target of `kafka_fuzz.targets` in a child process, without co-testees."""
 
     def __init__(self, name: str, others: Sequence[str] = (), *, worker: Sequence[str] = WORKER) -> None:
         self._command = [*worker, name, *others]
         self._start()
 
     def _start(self) -> None:
-        # What a dying target writes may be more than a pipe holds.
+        # A crashing target may write more than fits into a pipe.
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
         self._child = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
@@ -176,7 +175,7 @@ class InProcessExecutor:
         self.version = msgspec.json.decode(line, type=str)
 
     def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
-        """*data* as small as it gets; where a candidate kills the process, each gets one of its own."""
+        """Shrink *data*; after a candidate that ends the process, each one gets its own process."""
         del co_testees
         task = ShrinkTask(data, budget.runs, budget.seconds)
         line = self._run_task(task)
@@ -189,7 +188,7 @@ class InProcessExecutor:
             raise NoTarget(self._last_words)
         done = msgspec.json.decode(line, type=Done)
         if done.error or done.outcome is None or not done.outcome.is_finding:
-            raise NotShown(done.error or "it shows nothing any more")
+            raise NotShown(done.error or "the finding is not reproduced")
         return done
 
     def _run_task(self, task: ShrinkTask) -> bytes:
@@ -202,7 +201,7 @@ class InProcessExecutor:
             return b""
 
     def _line(self, seconds: float) -> bytes:
-        """The next line of the child; nothing where it ended, or said none in that time."""
+        """The next line of the child; empty if it ended or wrote none within *seconds*."""
         pipe, kinds, ends = self._child.stdout, b"", time.monotonic() + seconds
         assert pipe is not None
         while not kinds.endswith(b"\n"):
@@ -214,7 +213,7 @@ class InProcessExecutor:
         return kinds
 
     def close(self) -> None:
-        """End the child, whatever it is at."""
+        """End the child."""
         self._child.kill()
         self._child.wait()
         if not self._errors.closed:
@@ -228,7 +227,7 @@ class InProcessExecutor:
 
 
 class TesteeExecutor:
-    """Programs that speak the protocol: the one that is asked, and others whose verdict has to stay."""
+    """A testee, and others whose outcome classes have to stay equal."""
 
     def __init__(self, specs: Sequence[str]) -> None:
         self.feeds: list[Feed] = []
@@ -243,7 +242,7 @@ class TesteeExecutor:
         self.version = hellos[0].version
 
     def outcome(self, mutant: Mutant) -> Outcome:
-        """The outcome of *mutant* on the first testee; a cost that its size does not explain is a finding."""
+        """The outcome of *mutant* on the first testee, including its cost."""
         feed = self.feeds[0]
         feed.post([mutant.data])
         (outcome,) = collect_outcomes(feed, [Prepared(mutant)])
@@ -258,11 +257,11 @@ class TesteeExecutor:
         ]
 
     def shrink(self, data: bytes, *, budget: Budget = DEFAULT, co_testees: Sequence[str] = ()) -> Done:
-        """*data* as small as it gets; company is asked about those candidates only that show the same to all others."""
+        """Shrink *data*; co-testees get only those candidates that all other testees answer as before."""
         try:
             ((outcome, wanted),) = self.verdicts([data])
             if not outcome.is_finding:
-                raise NotShown("it shows nothing any more")
+                raise NotShown("the finding is not reproduced")
             beside = CoTestees(self._joined(co_testees), data)
             done = shrink_input(
                 data,
@@ -280,41 +279,39 @@ class TesteeExecutor:
         )  # fmt: skip
 
     def _joined(self, co_testees: Sequence[str]) -> dict[str, Feed]:
-        """Those of *co_testees* that can be had, started when they are first asked for."""
+        """Those of *co_testees* that can run, started at their first use."""
         for name in co_testees:
             if name not in self._co_testees:
                 self._co_testees[name] = start_feed(name)
         return {name: feed for name in co_testees if isinstance(feed := self._co_testees[name], Feed)}
 
     def close(self) -> None:
-        """End them."""
+        """End the testees."""
         for feed in (*self.feeds, *self._co_testees.values()):
             if isinstance(feed, Feed):
                 feed.close()
 
 
 @contextmanager
-def open_executor(name: str, others: Sequence[str] = (), *, mode: How = "") -> Iterator[Executor]:
-    """The target called *name*, or a testee as `certify` takes it; *others* of the same sort keep their verdicts.
+def open_executor(name: str, others: Sequence[str] = (), *, mode: TargetMode = "") -> Iterator[Executor]:
+    """An executor for the target *name*, or for a testee as `certify` takes it; outcomes of *others* stay equal.
 
-    *mode* is as in `finds.Find`: a testee may have the name of a target in process, and is asked to read or to write.
+    *mode* is as in `findings.FuzzFinding`: a testee may have the name of a target in process.
 
     Raises:
-        NoTarget: one cannot be had.
+        NoTarget: a target is unknown or cannot run.
     """
     if name.partition(":")[0] == "broker":
-        raise NoTarget("it is about a broker, which no reducer starts: its own target made it small when it was found")
+        raise NoTarget("findings of brokers are shrunk when they are found; they cannot be shrunk again")
     try:
-        who = _make_executor((name, *others), mode)
+        executor = _make_executor((name, *others), mode)
     except (BadConnect, CannotRun) as error:
         raise NoTarget(str(error)) from error
-    try:
-        yield who
-    finally:
-        who.close()
+    with closing(executor):
+        yield executor
 
 
-def _make_executor(names: Sequence[str], mode: How) -> InProcessExecutor | TesteeExecutor | Writers:
+def _make_executor(names: Sequence[str], mode: TargetMode) -> InProcessExecutor | TesteeExecutor | Writers:
     if mode == "encode":
         return Writers(names)
     inside = not mode and all(each in NAMES for each in names)

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_corpus.case import Expectation
+from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_fuzz.targets.outcome import Outcome
@@ -33,8 +34,8 @@ REFERENCE: Final = "reference"
 TargetMode = Literal["", "differential", "encode"]
 
 
-class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True, rename={"mode": "asked", "outcomes": "vector"}):
-    """A finding as `find.json` stores it; the file calls `mode` `asked` and `outcomes` `vector`.
+class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A finding as `find.json` stores it.
 
     Attributes:
         key: `Outcome.key`.
@@ -209,7 +210,7 @@ def read_findings(root: Path) -> Iterator[FuzzFinding]:
 def read_finding(path: Path) -> FuzzFinding | None:
     """The finding in the file *path*; None if there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=FuzzFinding)
+        return msgspec.json.decode(with_current_fields(path.read_bytes()), type=FuzzFinding)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 

@@ -10,13 +10,14 @@ KNOWN_FINDINGS: Final = {
 }
 # The file of replay results.
 REPLAYS: Final = "canaries.json"
-# Fields of the log, of the list of triage, and of the reach of findings.
+# Fields of findings, of the log, of the list of triage, and of the reach of findings.
 FIELDS: Final = {
     "asked": "mode",
     "vector": "outcomes",
     "finds": "findings",
     "finds_new": "new_findings",
     "told": "result",
+    "lie": "fault",
 }
 
 

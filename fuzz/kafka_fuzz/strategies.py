@@ -22,10 +22,10 @@ __all__ = ["mutants"]
 
 
 def mutants(profile: Profile | None = None, *, seeds: Sequence[bytes] = ()) -> st.SearchStrategy[Mutant]:
-    """Mutants of *profile*, or of any; from *seeds*, or from valid entries of ours.
+    """Mutants of *profile*, by default of all, from *seeds*, by default from valid entries of every format.
 
-    One integer decides all, so that a failing example is told by it; it does
-    not shrink: `kafkaproof fuzz minimise` does that on the wire.
+    One integer determines the mutant and identifies a failing example.  Hypothesis
+    does not shrink it: `kafkaproof fuzz minimise` shrinks the wire bytes.
     """
     profiles = PROFILES if profile is None else (profile,)
     start = tuple(seeds) or own_seeds()

@@ -193,9 +193,9 @@ def found(made: fork_worker.ForkServer, target: Target) -> set[str]:
 
 def on_disk(directory: Path) -> set[str]:
     """The kinds of the findings below *directory*, each of which has its input."""
-    finds = list(read_findings(directory))
-    assert all(sha256(finding_input(directory, find)).hexdigest() == find.sha256 for find in finds)
-    return {find.outcome.kind for find in finds}
+    stored = list(read_findings(directory))
+    assert all(sha256(finding_input(directory, find)).hexdigest() == find.sha256 for find in stored)
+    return {find.outcome.kind for find in stored}
 
 
 def rounds(name: str, folder: Path) -> dict[str, list[str]]:
@@ -208,8 +208,8 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
         seconds, executions = float("inf"), EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
         if label == "amplification":
             seconds, executions = MEASURED_SECONDS, 0
-        asked = RoundPlan(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
-        return fork_worker.open_fork_server(asked, lambda _: None)
+        plan = RoundPlan(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
+        return fork_worker.open_fork_server(plan, lambda _: None)
 
     for kind in CLASSES:
         one = made(f"said {kind}")

@@ -105,9 +105,9 @@ def test_what_a_partition_took_before_is_tried_too() -> None:
     lane = Lane(RELEASE, TopicPartition("topic", 0), {}, TopicConfig())
     lane.taken = [Taken(producing(id_, 0), 9) for id_ in (7, 8)]
     payload = producing(7, 1)
-    asked = LaneRequest(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
-    assert list(earlier_payloads(asked)) == [(), (lane.taken[0],), tuple(lane.taken)]
-    assert list(earlier_payloads(asked._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
+    request = LaneRequest(lane, mutant(payload), 9, lane.predict(payload, 9, TIMESTAMP))
+    assert list(earlier_payloads(request)) == [(), (lane.taken[0],), tuple(lane.taken)]
+    assert list(earlier_payloads(request._replace(mutant=mutant(SOUND)))) == [(), tuple(lane.taken)]
 
 
 @pytest.mark.broker
@@ -177,14 +177,14 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
         InputSkips(target, []),
     )
 
-    def tell(progress: Progress) -> None:
+    def stop_after_progress(progress: Progress) -> None:
         if not turns.restarts:
             turns.broker.kill()
         turns.stopped = turns.restarts > 0 and progress.executions > before[-1]
         before.append(progress.executions)
 
     before = [0]
-    turns.run(tell)
+    turns.run(stop_after_progress)
     turns.broker.stop()
     assert turns.restarts == 1
     assert [find.outcome.kind for find in read_findings(tmp_path)] == ["crash"]
@@ -195,11 +195,11 @@ def test_a_round_goes_on_with_another_broker(tmp_path: Path) -> None:
 @pytest.mark.broker
 def test_a_round_compares_payloads(tmp_path: Path) -> None:
     """A short round executes a thousand payloads, says so as it goes, and keeps what it takes to see a find again."""
-    told: list[Progress] = []
-    report = run_broker_round(RoundPlan(f"broker:{RELEASE}", tmp_path, cpu_seconds=8), told.append)
+    reports: list[Progress] = []
+    report = run_broker_round(RoundPlan(f"broker:{RELEASE}", tmp_path, cpu_seconds=8), reports.append)
     assert report.failure == ""
     assert report.executions >= 1000
-    assert [each.executions for each in told] == sorted(each.executions for each in told)
+    assert [each.executions for each in reports] == sorted(each.executions for each in reports)
     assert report.cpu_seconds > 8
     for path in tmp_path.glob(f"finds/*/{CONTEXT}"):
         assert msgspec.json.decode(path.read_bytes(), type=Context).release == RELEASE
@@ -214,7 +214,7 @@ def test_how_a_payload_was_sent() -> None:
 
 
 @pytest.mark.broker
-def test_canaries_of_brokers() -> None:
+def test_known_findings_of_brokers_are_replayed() -> None:
     """A difference from the prediction is still there, an equal answer is gone; the end of the broker is a crash."""
     target, known = f"broker:{RELEASE}", ("broker:*|difference|error NONE, predicted UNKNOWN_PRODUCER_ID by *|lie *",)
     sent = Sent(8, {"compression.type": "gzip"}, ((producing(8, 0).hex(), 8),))
@@ -225,7 +225,7 @@ def test_canaries_of_brokers() -> None:
     with open_broker_replayer(target, predicted="2.4.1") as singer:
 
         def said(rule: KnownFinding) -> ReplayResult:
-            return replay_rule(rule, lambda canary: singer.outcome(canary.mutant(), canary.sent))
+            return replay_rule(rule, lambda case: singer.outcome(case.mutant(), case.sent))
 
         assert [said(rule).state for rule in rules] == ["still there", "gone", "not replayed"]
         assert "does not state how" in said(rules[2]).why
@@ -234,7 +234,7 @@ def test_canaries_of_brokers() -> None:
 
 
 @pytest.mark.broker
-def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
+def test_campaign_replays_a_known_finding_on_a_broker(tmp_path: Path) -> None:
     """The replay process starts a broker for its known findings; if the answer is as predicted, the finding is gone."""
     known = KnownFinding(
         id="r",
@@ -243,5 +243,5 @@ def test_a_canary_that_a_campaign_asks(tmp_path: Path) -> None:
         reproducer=ReplayInput(hex=SOUND.hex(), sent=Sent(9)),
     )
     (tmp_path / KNOWN_FILE).write_text(known_list_file([known]))
-    (told,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])
-    assert (told.state, told.why) == ("gone", "")
+    (replayed,) = replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"broker:{RELEASE}"])
+    assert (replayed.state, replayed.why) == ("gone", "")

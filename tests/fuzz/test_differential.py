@@ -121,7 +121,7 @@ serve(Hungry, sys.stdin.buffer, sys.stdout.buffer)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process took")
+@pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory are read from /proc")
 def test_amplification(tmp_path: Path) -> None:
     """An input of a few bytes that takes hundreds of megabytes is a finding, even if the testee answers."""
     script = tmp_path / "hungry.py"
@@ -140,8 +140,8 @@ def test_amplification(tmp_path: Path) -> None:
 def test_a_session() -> None:
     """The reference has no findings, a wrong codec has some; every combination of answers is new once."""
     session, judged = run(["reference", "planted:ignores-crc"], 400)
-    finds = {outcome.target for judgement in judged for outcome in judgement.outcomes}
-    assert finds == {"planted:ignores-crc"}
+    found = {outcome.target for judgement in judged for outcome in judgement.outcomes}
+    assert found == {"planted:ignores-crc"}
     judged = [judgement for judgement in judged if judgement.outcome_tuple]
     assert len(judged) == session.inputs == 400
     new = [judgement.outcome_tuple for judgement in judged if judgement.new == "vector"]
@@ -156,7 +156,7 @@ def test_what_is_not_announced() -> None:
     assert not any(judgement.outcomes for judgement in judged)
 
 
-def test_nobody_runs() -> None:
+def test_no_testee_runs() -> None:
     """Where no testee starts, that is said; where one does, the others are named."""
     broken = f"process:{sys.executable} -c pass"
     with pytest.raises(Exception, match="did not say hello"), Differential([connect(broken)]):
@@ -168,15 +168,15 @@ def test_nobody_runs() -> None:
 def test_who_is_named_has_to_run(tmp_path: Path) -> None:
     """A named testee that got no input is a failure of the round; for "all" it is only reported."""
     broken = f"process:{sys.executable} -c pass"
-    told = {}
+    reports = {}
     with Differential([connect("reference"), connect(broken)]) as session:
         for target in (f"differential:reference,{broken}", "differential"):
             rounds = DifferentialRound(
                 RoundPlan(target, tmp_path), session, Corpus(tmp_path, target), FindingStore(tmp_path)
             )
-            told[target] = differential_report(rounds, 1.0)
-    assert all(f"{broken} did not run" in each.version for each in told.values())
-    named, everybody = (each.failure for each in told.values())
+            reports[target] = differential_report(rounds, 1.0)
+    assert all(f"{broken} did not run" in each.version for each in reports.values())
+    named, everybody = (each.failure for each in reports.values())
     assert named.startswith(f"{broken} did not run: ")
     assert "reference did" not in named
     assert everybody == ""
@@ -210,13 +210,13 @@ def test_a_round_after_a_testee_has_come(tmp_path: Path, monkeypatch: pytest.Mon
     names = ["planted:ignores-crc", "reference"]
     for count in (1, 2):
         monkeypatch.setattr(plan, "ready_testees", lambda count=count: iter(names[:count]))
-        asked = RoundPlan("differential", tmp_path, number=count, cpu_seconds=2.0)
-        report = round_runner("differential")(asked, lambda _: None)
+        round_plan = RoundPlan("differential", tmp_path, number=count, cpu_seconds=2.0)
+        report = round_runner("differential")(round_plan, lambda _: None)
         assert (report.failure, report.executions > 0) == ("", True)
     assert {bucket.count("=") for bucket in Corpus(tmp_path, "differential").buckets} == {1, 2}
 
 
-def test_crashes_are_told_apart_by_what_does_not_vary() -> None:
+def test_keys_of_crashes_have_no_varying_parts() -> None:
     """Runtimes' last words keep the message and the function, and lose numbers, addresses and lines."""
     assert ending_cause(Crashed(exit_code=2, stderr=GO)) == (
         "runtime error: slice bounds out of range [:#]",
@@ -248,8 +248,8 @@ def test_where_it_happened() -> None:
 def test_a_round(tmp_path: Path) -> None:
     """A round of a campaign writes its findings and inputs, and the next round knows which inputs crashed a testee."""
     target = "differential:planted:crashes-on-headers,planted:ignores-crc"
-    asked = RoundPlan(target=target, directory=tmp_path, cpu_seconds=1.0)
-    report = round_runner(target)(asked, lambda _: None)
+    round_plan = RoundPlan(target=target, directory=tmp_path, cpu_seconds=1.0)
+    report = round_runner(target)(round_plan, lambda _: None)
     assert (report.failure, report.interrupted) == ("", False)
     assert report.executions > 100
     kinds = {(find.outcome.target, find.outcome.kind) for find in read_findings(tmp_path)}

@@ -42,16 +42,16 @@ def test_there_are_enough() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_table_is_true_to_the_catalogue(name: str) -> None:
     """A fault states the false claim, and names rules and kinds that exist."""
-    lie = FAULTS[name]
+    fault = FAULTS[name]
 
-    assert lie.says.endswith(".")
-    assert lie.rules
-    assert all(rule(id_).statement for id_ in lie.rules)
-    assert set(lie.kinds) <= set(KINDS)
-    assert bool(lie.kinds) == (lie.verdict != "valid")
+    assert fault.says.endswith(".")
+    assert fault.rules
+    assert all(rule(id_).statement for id_ in fault.rules)
+    assert set(fault.kinds) <= set(KINDS)
+    assert bool(fault.kinds) == (fault.verdict != "valid")
 
 
-@pytest.mark.parametrize("name", [name for name, lie in FAULTS.items() if lie.verdict == "invalid"])
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.verdict == "invalid"])
 def test_input_before_a_fault_is_valid(name: str) -> None:
     """The entries before a fault are read, so the fault is the only thing that is wrong."""
     lasts = [cell for cell in CELLS[name] if cell.position in ("last", "middle")]

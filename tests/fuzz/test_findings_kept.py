@@ -118,10 +118,10 @@ def ring():
         signal.raise_signal(signal.SIGVTALRM)
 
 MOMENTS = 64
-asked = RoundPlan(
+plan = RoundPlan(
     target="aiokafka-pure", directory=Path(sys.argv[1]), seed=1, cpu_seconds=float("inf"), executions=640
 )
-made = fork_worker.open_fork_server(asked, lambda _: None)
+made = fork_worker.open_fork_server(plan, lambda _: None)
 made.target = replace(made.target, check=ask)
 skips = made.skips.skips
 

@@ -18,9 +18,9 @@ from kafka_fuzz.targets.outcome import Outcome, normalized_message, value_relati
 from kafka_fuzz.triage.draft import drafted_cause
 
 
-def told(lie: str) -> list[Prepared]:
-    """A mutant of each magic and codec in which *lie* can occur."""
-    cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.fault == lie}
+def prepared_for(fault: str) -> list[Prepared]:
+    """A mutant of each magic and codec in which *fault* can occur."""
+    cells = {(cell.magic, cell.codec): cell for cell in sorted(reachable()) if cell.fault == fault}
     return [Prepared(for_cell(Random(1), cell)) for cell in cells.values()]
 
 
@@ -40,45 +40,50 @@ TAKEN = CodecAnswer(batches=[])
 REFUSED = CodecAnswer(error=Refusal("malformed", "index out of range"))
 
 
-@pytest.mark.parametrize("lie", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
-def test_codecs_and_faults_are_no_causes(lie: str) -> None:
+@pytest.mark.parametrize("fault", ["record_count_too_high", "varint_too_long", "inner_crc_wrong"])
+def test_codecs_and_faults_are_no_causes(fault: str) -> None:
     """One broken rule that a testee does not check is one key, in all codecs, with and without the fault's label."""
-    some = told(lie)
+    some = prepared_for(fault)
     assert len(some) > 3
     assert len(keys([*some, *map(unlabelled, some)], TAKEN)) == 1
 
 
 def test_rules_are_causes() -> None:
     """Inputs that break other rules have other keys."""
-    some = [told(lie)[0] for lie in ("record_count_too_high", "varint_too_long", "inner_crc_wrong", "magic_unknown")]
+    some = [
+        prepared_for(fault)[0]
+        for fault in ("record_count_too_high", "varint_too_long", "inner_crc_wrong", "magic_unknown")
+    ]
     assert len(keys(some, TAKEN)) == 4
 
 
 def test_endings_are_never_refusals() -> None:
     """Taken, refused, crashed, hung and out of memory are five finds, over one valid or one invalid input."""
     endings = [TAKEN, REFUSED, Crashed(signal=11), Hung(1.0), Exceeded("it ran out of memory", "")]
-    found = {key for ending in endings for key in keys(told("record_count_too_high")[:1], ending)}
+    found = {key for ending in endings for key in keys(prepared_for("record_count_too_high")[:1], ending)}
     assert len({key.split("|")[1] for key in found}) == 5
-    valid = {key for ending in endings for key in keys(told("base_offset_at_an_edge")[:1], ending)}
+    valid = {key for ending in endings for key in keys(prepared_for("base_offset_at_an_edge")[:1], ending)}
     assert {key.split("|")[1] for key in valid} == {"wrong_data", "rejects_valid", "crash", "hang", "memory"}
 
 
 def test_a_stall_has_the_area_and_a_loop_its_rule() -> None:
     """A consumer that deadlocks has the area of the rule in its key; a busy loop has the rule itself."""
-    some = [told(lie)[0] for lie in ("header_count_too_low", "record_length_too_large", "record_length_zero")]
+    some = [
+        prepared_for(fault)[0] for fault in ("header_count_too_low", "record_length_too_large", "record_length_zero")
+    ]
     assert keys(some, Hung(1.0, "fatal error: all goroutines are asleep - deadlock!")) == {"t|hang|deadlock|REC"}
     assert len(keys(some, Hung(1.0))) > 1
 
 
 def test_valid_inputs_over_which_a_testee_hangs_differ() -> None:
     """No rule is broken then, and the harmless fault distinguishes them."""
-    some = [told(lie)[0] for lie in ("base_offset_at_an_edge", "base_timestamp_at_an_edge")]
+    some = [prepared_for(fault)[0] for fault in ("base_offset_at_an_edge", "base_timestamp_at_an_edge")]
     assert len(keys(some, Hung(1.0))) == 2
 
 
 def test_wrong_data_have_a_key_by_difference() -> None:
     """A timestamp that is rounded is another defect than one that is none, in the same field of the same input."""
-    (prepared, *_) = told("base_offset_at_an_edge")
+    (prepared, *_) = prepared_for("base_offset_at_an_edge")
     found = set()
     for change in (lambda time: time // 1000 * 1000, lambda _: -1, lambda time: time + 2**64):
         batches = list(map(to_wire, prepared.right.batches))
@@ -94,8 +99,13 @@ def test_wrong_data_have_a_key_by_difference() -> None:
 
 def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
     """A null that became empty is one finding for all codecs; lost records have the codec in their key."""
-    lies = ("lz4_block_checksum_right", "snappy_raw", "snappy_of_two_blocks")
-    valid = [each for lie in lies for each in told(lie) if each.right.verdict == "valid" and each.era(0) == "v2"]
+    faults = ("lz4_block_checksum_right", "snappy_raw", "snappy_of_two_blocks")
+    valid = [
+        each
+        for fault in faults
+        for each in prepared_for(fault)
+        if each.right.verdict == "valid" and each.era(0) == "v2"
+    ]
     assert {each.stream for each in valid} == {"lz4", "snappy"}
     judge = Grader("t")
     null = Grade("wrong_data", "batches.records.key null as empty")
@@ -107,7 +117,9 @@ def test_a_codec_is_a_cause_only_of_what_unpacking_can_change() -> None:
 def test_order_of_co_testees_does_not_matter() -> None:
     """A judge that has seen much gives the same keys as one that has seen nothing, in any order."""
     some = [
-        each for lie in ("record_count_too_high", "varint_too_long", "base_offset_at_an_edge") for each in told(lie)
+        each
+        for fault in ("record_count_too_high", "varint_too_long", "base_offset_at_an_edge")
+        for each in prepared_for(fault)
     ]
     used = Grader("t")
     answers = (TAKEN, REFUSED, Hung(1.0))

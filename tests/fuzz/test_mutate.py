@@ -161,30 +161,32 @@ def test_mutants_as_a_strategy(mutant: Mutant) -> None:
 def test_deck_leaves_no_fault_out() -> None:
     """Each fault is drawn once before any fault is drawn twice; the same seed gives the same order."""
     rng, deck = Random(9), Deck()
-    told = [lie for _ in range(3 * len(FAULTS)) if (lie := mutate(rng, (), "model", deck).cell.fault) != NO_FAULT]
-    assert set(told[: len(FAULTS)]) == set(FAULTS)
-    assert set(told[len(FAULTS) : 2 * len(FAULTS)]) == set(FAULTS)
+    drawn_faults = [
+        fault for _ in range(3 * len(FAULTS)) if (fault := mutate(rng, (), "model", deck).cell.fault) != NO_FAULT
+    ]
+    assert set(drawn_faults[: len(FAULTS)]) == set(FAULTS)
+    assert set(drawn_faults[len(FAULTS) : 2 * len(FAULTS)]) == set(FAULTS)
     rng, deck = Random(9), Deck()
     again = (mutate(rng, (), "model", deck).cell.fault for _ in range(3 * len(FAULTS)))
-    assert [lie for lie in again if lie != NO_FAULT] == told
+    assert [fault for fault in again if fault != NO_FAULT] == drawn_faults
 
 
 def test_a_deck_leaves_no_row_out() -> None:
     """Each row of a fault is drawn once before any row is drawn again."""
     rng, deck = Random(9), Deck()
     drawn: dict[str, list[Row]] = {}
-    rows = {lie.name: rows for lie, rows in fault_rows()}
+    rows = {fault.name: rows for fault, rows in fault_rows()}
     few = {name: len(some) for name, some in rows.items() if 1 < len(some) <= 6}
     for _ in range(12 * len(rows)):
-        lie, row = deck.draw(rng)
-        drawn.setdefault(lie.name, []).append(row)
+        fault, row = deck.draw(rng)
+        drawn.setdefault(fault.name, []).append(row)
     assert few
     for name, count in few.items():
         assert set(drawn[name][:count]) == set(drawn[name][count : 2 * count]) == set(rows[name])
     assert all(some[0][3] == list(FAULTS[name].variants)[-1] for name, some in drawn.items())
 
 
-def behind(deck: Deck | None = None) -> list[Mutant]:
+def after_oddity(deck: Deck | None = None) -> list[Mutant]:
     """Of a series of `model`, the mutants with an oddity before their fault."""
     rng = Random(4)
     return [made for _ in range(COUNT) if (made := mutate(rng, (), "model", deck)).labels[0] == AFTER_ODDITY]
@@ -192,7 +194,7 @@ def behind(deck: Deck | None = None) -> list[Mutant]:
 
 def test_entry_before_a_fault_may_be_odd() -> None:
     """Of a tenth of all inputs; the oddity is valid, so what is right is known, and the reference agrees."""
-    made = behind()
+    made = after_oddity()
     assert 0.05 < len(made) / COUNT < 0.3
     assert all(reference_agrees(mutant) for mutant in made)
     assert {mutant.cell.position for mutant in made} == {"middle", "last"}
@@ -205,10 +207,13 @@ def test_what_led_a_reader_astray_comes_again() -> None:
     deck = Deck()
     one = MutantCell(2, "gzip", "base_timestamp", "largest", "base_timestamp_at_an_edge", "entry", "only")
     deck.learn(for_cell(Random(1), one))
-    for other in (behind()[0], for_cell(Random(1), one._replace(field="crc", boundary="zero", fault="crc_wrong"))):
+    for other in (
+        after_oddity()[0],
+        for_cell(Random(1), one._replace(field="crc", boundary="zero", fault="crc_wrong")),
+    ):
         deck.learn(other)
-    assert [(lie.name, row) for lie, row in deck.astray] == [(one.fault, one[:4])]
-    share = [mutant.labels[-1] for mutant in behind(deck)].count(one.fault) / len(behind(deck))
+    assert [(fault.name, row) for fault, row in deck.astray] == [(one.fault, one[:4])]
+    share = [mutant.labels[-1] for mutant in after_oddity(deck)].count(one.fault) / len(after_oddity(deck))
     assert share > 0.5
     rng = Random(4)
     led = [mutant for _ in range(COUNT) if "led" in (mutant := mutate(rng, own_seeds(), "fixup", deck)).labels]

@@ -45,9 +45,9 @@ def altered(rng: Random, batches: list[WireBatch]) -> None:
 
 def test_what_is_right_is_seen_to_be() -> None:
     """An answer that is the expected one is right without the judge."""
-    told = [(each, is_right(each, Decoded(tuple(given)))) for each, given in answers(1)]
-    assert all(right == (each.verdict != "invalid") for each, right in told)
-    assert {right for _, right in told} == {True, False}
+    results = [(each, is_right(each, Decoded(tuple(given)))) for each, given in answers(1)]
+    assert all(right == (each.verdict != "invalid") for each, right in results)
+    assert {right for _, right in results} == {True, False}
 
 
 @pytest.mark.parametrize("seed", range(4))

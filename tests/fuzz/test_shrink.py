@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.shrink import TARGET, finds, good_batches, measure_shrink
+from benchmarks.shrink import TARGET, benchmark_inputs, good_batches, measure_shrink
 from click.testing import CliRunner
 
 import kafka_fuzz.executors
@@ -116,7 +116,7 @@ def test_a_wrong_checksum_stays_wrong_if_it_matters() -> None:
     data[CRC_OFFSET_V2] ^= 0xFF
     assert rule_of(shrink(bytes(data), lambda given: rule_of(given) == rule_of(bytes(data)))) == rule_of(bytes(data))
     small = shrink(bytes(data), lambda given: len(given) >= BATCH_V2.size)
-    assert decode(small), "nothing was asked of the checksum, so it is right in the end"
+    assert decode(small), "the predicate does not depend on the checksum, so it becomes right"
 
 
 def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
@@ -124,10 +124,10 @@ def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
     data = bytearray(log_of())
     INT32.pack_into(data, BATCH_V2.field("record_count").offset, 11)
     (entry,) = shape_of(bytes(data)).entries
-    mended = render(shape_of(bytes(data))._replace(entries=(entry._replace(crc_right=True),)))
-    rule = rule_of(mended)
+    with_right_crc = render(shape_of(bytes(data))._replace(entries=(entry._replace(crc_right=True),)))
+    rule = rule_of(with_right_crc)
     assert rule
-    small = shrink(mended, lambda given: rule_of(given) == rule)
+    small = shrink(with_right_crc, lambda given: rule_of(given) == rule)
     assert len(small) <= BATCH_V2.size + 7
 
 
@@ -150,7 +150,7 @@ def test_findings_keep_their_verdicts() -> None:
 def test_a_batch_of_candidates_leads_to_the_same() -> None:
     """A predicate over many candidates at once gives the same bytes as one over single candidates."""
     target = TARGETS[TARGET]()
-    for data in finds().values():
+    for data in benchmark_inputs().values():
         _, same = same_verdicts(target, data)
         together = shrink_input(data, lambda many, same=same: [same(each) for each in many], batch=16)  # type: ignore[misc]
         assert together.data == shrink(data, same)
@@ -165,14 +165,14 @@ def test_the_bench_reduces_to_the_known_minimum() -> None:
 
 def test_a_budget_is_kept() -> None:
     """At most as many candidates run as the budget has, and the smallest input so far is returned."""
-    asked: list[bytes] = []
+    tested: list[bytes] = []
 
     def same(given: bytes) -> bool:
-        asked.append(given)
+        tested.append(given)
         return True
 
     done = shrink_input(log_of(), lambda many: [same(each) for each in many], budget=Budget(runs=1), batch=1)
-    assert len(asked) == 1
+    assert len(tested) == 1
     assert not done.complete
     assert done.data == log_of()
 
@@ -206,7 +206,7 @@ def test_the_drift_trap() -> None:
     assert len(small) < BATCH_V2.size + 20
 
 
-def test_a_find_does_not_drift_between_broken_rules() -> None:
+def test_finding_does_not_drift_between_broken_rules() -> None:
     """Two things are wrong, and a codec that takes everything shows both: the rule that it was found by stays."""
     bad_crc = bytearray(log_of())
     bad_crc[CRC_OFFSET_V2] ^= 1
@@ -240,7 +240,7 @@ def test_what_is_not_shown_is_an_error() -> None:
 def test_minimise_writes_the_smallest_input(tmp_path: Path) -> None:
     """The command writes 34 bytes for the file of 600, and says so."""
     path = tmp_path / "found.bin"
-    path.write_bytes(finds()["key length"])
+    path.write_bytes(benchmark_inputs()["key length"])
     done = CliRunner().invoke(fuzz, ["minimise", str(path), "--target", TARGET])
     assert done.exit_code == 0, done.output
     assert "to 34," in done.output
@@ -252,7 +252,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
     path = tmp_path / "fine.bin"
     path.write_bytes(good_batches())
     assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", TARGET]).exit_code == 3
-    assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", "nobody"]).exit_code == 3
+    assert CliRunner().invoke(fuzz, ["minimise", str(path), "--target", "no-such-target"]).exit_code == 3
     assert CliRunner().invoke(fuzz, ["minimise", "no such find", "--target", TARGET]).exit_code == 2
 
 
@@ -327,10 +327,10 @@ def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypat
 
 def test_a_target_that_cannot_be_imported_says_so() -> None:
     """It has no version, and is no target."""
-    with pytest.raises(NoTarget, match="nobody"), open_executor("nobody"):
+    with pytest.raises(NoTarget, match="no-such-target"), open_executor("no-such-target"):
         pass
     with pytest.raises(NoTarget, match="KeyError"):
-        InProcessExecutor("nobody")
+        InProcessExecutor("no-such-target")
 
 
 def test_hangs_of_testees_are_distinguished() -> None:

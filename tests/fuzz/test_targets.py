@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 from kafka_fuzz import findings
+from kafka_fuzz.former_names import FIELDS
 from kafka_fuzz.mutate import Mutant, MutantCell, mutate, own_seeds
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import TargetResult, TooLong, guard, reset_peak
@@ -36,7 +37,7 @@ def loops(_mutant: Mutant) -> TargetResult:
 
 
 def leaks(_mutant: Mutant) -> TargetResult:
-    raise KeyError("not told of")
+    raise KeyError("undocumented")
 
 
 def allocates(_mutant: Mutant) -> TargetResult:
@@ -66,19 +67,19 @@ def test_whatever_it_does(ask: object, kind: str, detail: str) -> None:
 
 
 @pytest.mark.parametrize(("slow", "kinds"), [(1, ["ok", "ok"]), (9, ["hang", "hang"])])
-def test_a_machine_that_stands_still_is_no_find(slow: int, kinds: list[str]) -> None:
+def test_stall_of_the_machine_is_no_finding(slow: int, kinds: list[str]) -> None:
     """An input that takes too long runs again; if it takes too long twice, it is a hang, and later runs are single."""
-    asked = []
+    runs = []
 
     def ask(each: Mutant) -> TargetResult:
-        asked.append(each)
-        return loops(each) if len(asked) <= slow else TargetResult("ok")
+        runs.append(each)
+        return loops(each) if len(runs) <= slow else TargetResult("ok")
 
     stalled = Target(f"stalls {slow} times", "1", (__name__,), ask, limit=0.02)
     outcomes = [stalled.run(mutant(b"")).kind for _ in kinds]
 
     assert outcomes == kinds
-    assert len(asked) == 3
+    assert len(runs) == 3
 
 
 def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
@@ -119,9 +120,9 @@ def test_amplification_is_by_the_byte() -> None:
 @pytest.mark.parametrize("name", [name for name in TARGETS if "kafka" not in name])
 def test_the_reference_keeps_its_promises(name: str) -> None:
     """Hundreds of mutants of each profile, and nothing to find in the reference."""
-    asked, rng = TARGETS[name](), Random(5)
+    target, rng = TARGETS[name](), Random(5)
     outcomes = [
-        asked.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "fixup", "model") for _ in range(200)
+        target.run(mutate(rng, own_seeds(), profile)) for profile in ("bytes", "fixup", "model") for _ in range(200)
     ]
     assert {outcome.key: outcome.why for outcome in outcomes if outcome.is_finding} == {}
 
@@ -143,7 +144,7 @@ def test_severities() -> None:
         severity("ok")
 
 
-def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
+def test_findings_are_on_disk_at_once(tmp_path: Path) -> None:
     """The first input of a key is written, a smaller one replaces it, a larger one is counted."""
     store = findings.FindingStore(tmp_path)
     outcome = Outcome("x", "crash", "signal 11")
@@ -156,10 +157,24 @@ def test_finds_are_on_the_disk_at_once(tmp_path: Path) -> None:
     assert (find.size, find.labels, find.count, findings.finding_input(tmp_path, find)) == (3, ("b",), 3, b"one")
 
 
-def test_half_a_find_is_no_find(tmp_path: Path) -> None:
+def test_incomplete_finding_is_left_out(tmp_path: Path) -> None:
     """A finding whose file was cut off by a crash is left out, and found again later."""
     store = findings.FindingStore(tmp_path)
     store.add(Outcome("x", "crash"), mutant(b"1"))
     (path,) = tmp_path.glob("finds/*/find.json")
     path.write_bytes(path.read_bytes()[:20])
     assert findings.FindingStore(tmp_path).findings == {}
+
+
+def test_former_names_of_fields_are_read(tmp_path: Path) -> None:
+    """A finding of an earlier version, whose file has former names of fields, is read."""
+    store = findings.FindingStore(tmp_path, mode="differential", names=("x", "y"))
+    store.add(Outcome("x", "crash", fault="crc_wrong"), mutant(b"1"))
+    store.add_outcomes(b"1", ("crash", "ok"))
+    (path,) = tmp_path.glob("finds/*/find.json")
+    text = path.read_text()
+    for name, former in ((name, former) for former, name in FIELDS.items() if name in ("mode", "outcomes", "fault")):
+        assert text.count(f'"{name}":') == 1
+        text = text.replace(f'"{name}":', f'"{former}":')
+    path.write_text(text)
+    assert findings.FindingStore(tmp_path).findings == store.findings

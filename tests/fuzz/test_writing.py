@@ -58,7 +58,7 @@ def test_reference_has_no_findings() -> None:
 
 def test_other_bytes_are_wrong_data() -> None:
     """A lost header is a finding, with its field, the format's age, and the odd value."""
-    asked = writing(
+    request = writing(
         Batch(
             magic=2,
             base_offset=0,
@@ -69,7 +69,7 @@ def test_other_bytes_are_wrong_data() -> None:
         "headers",
         "null value",
     )
-    outcome = encode_outcome("mine", asked, Encoded(kafka_records.encode(BATCH)))
+    outcome = encode_outcome("mine", request, Encoded(kafka_records.encode(BATCH)))
     assert (outcome.kind, outcome.detail, outcome.function, outcome.fault) == (
         "wrong_data",
         "writing batches.records.headers.length none",
@@ -80,24 +80,24 @@ def test_other_bytes_are_wrong_data() -> None:
 
 def test_what_must_be_refused() -> None:
     """A batch that no writer may write is a find where it is written, by the rule; refusing it is none."""
-    asked = writing(
+    request = writing(
         Batch(magic=2, base_offset=0, last_offset=0, transactional=True, records=BATCH.records), "flags", ""
     )
-    written = encode_outcome("mine", asked, Encoded(kafka_records.encode(BATCH)))
-    assert (written.kind, written.function) == ("accepts_invalid", asked.rule)
-    assert asked.rule
-    assert drafted_cause(written, f"malformed {asked.rule}").startswith(
+    written = encode_outcome("mine", request, Encoded(kafka_records.encode(BATCH)))
+    assert (written.kind, written.function) == ("accepts_invalid", request.rule)
+    assert request.rule
+    assert drafted_cause(written, f"malformed {request.rule}").startswith(
         "accepts invalid: writing"
     )  # no cause of readers
-    assert not encode_outcome("mine", asked, Refused(Refusal("other", "never"))).is_finding
+    assert not encode_outcome("mine", request, Refused(Refusal("other", "never"))).is_finding
 
 
 def test_a_refusal_and_an_end() -> None:
     """A refused valid batch has the message in its key, a crash its cause; both keys differ from those of decoding."""
-    asked = writing(BATCH, "truth", "")
-    refused = encode_outcome("mine", asked, Refused(Refusal("malformed", "offset 17 is odd")))
+    request = writing(BATCH, "truth", "")
+    refused = encode_outcome("mine", request, Refused(Refusal("malformed", "offset 17 is odd")))
     assert refused.key == "mine|rejects_valid|writing offset # is odd|v2"
-    ended = encode_outcome("mine", asked, Crashed(signal=11))
+    ended = encode_outcome("mine", request, Crashed(signal=11))
     assert ended.key == "mine|crash|writing signal 11|lie truth"
 
 
@@ -187,12 +187,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     script = root / "loser.py"
     script.write_text(LOSER)
     testee = f"process:{sys.executable} {script}"
-    asked = writing(LARGE, "headers", "null value")
+    request = writing(LARGE, "headers", "null value")
     lost = kafka_records.encode(
         replace(LARGE, records=tuple(each._replace(headers=each.headers[:1]) for each in LARGE.records))
     )
-    outcome = encode_outcome(testee, asked, Encoded(lost))
-    FindingStore(root, mode="encode").add(outcome, mutant_of(asked), version="1")
+    outcome = encode_outcome(testee, request, Encoded(lost))
+    FindingStore(root, mode="encode").add(outcome, mutant_of(request), version="1")
     return root
 
 
@@ -222,14 +222,14 @@ def test_minimise_triage_and_promote(written: Path, tmp_path: Path) -> None:
     assert len(finding_batch(out.read_bytes()).records) == 1
     assert run("minimise", out, "--target", find.outcome.target, "--out", tmp_path / "again.json").exit_code == 0
     assert run("triage", "--dir", written).exit_code == 1
-    (folded,) = read_triage(written)
-    assert folded.data == out.read_bytes()
-    assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 0
+    (triaged,) = read_triage(written)
+    assert triaged.data == out.read_bytes()
+    assert run("promote", triaged.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 0
     (entry,) = found_cases.stored(tmp_path / "cases").values()
     draft = entry.draft()
-    assert (draft.op, draft.input) == ("encode", finding_batch(folded.data))
-    assert draft.expect.data == kafka_records.encode(finding_batch(folded.data))
-    assert run("promote", folded.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 2
+    assert (draft.op, draft.input) == ("encode", finding_batch(triaged.data))
+    assert draft.expect.data == kafka_records.encode(finding_batch(triaged.data))
+    assert run("promote", triaged.name, "--dir", written, "--cases", tmp_path / "cases", "--no-compile").exit_code == 2
 
 
 @pytest.mark.slow
@@ -237,26 +237,26 @@ def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -
     """An accepted encoder finding is replayed as a batch: it is there for a wrong writer, and gone for a right one."""
     (find,) = read_findings(written)
     key, name = find.key, find.outcome.target
-    folded = TriagedFinding(
+    triaged = TriagedFinding(
         "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, mode="encode"
     )
-    rule = accepted_entry(folded, "seen", tmp_path)
-    mended = msgspec.structs.replace(rule, id="mended", target="reference", keys=("reference|*",))
-    (tmp_path / KNOWN_FILE).write_text(known_list_file([rule, mended]))
-    told = {
+    rule = accepted_entry(triaged, "seen", tmp_path)
+    fixed = msgspec.structs.replace(rule, id="fixed", target="reference", keys=("reference|*",))
+    (tmp_path / KNOWN_FILE).write_text(known_list_file([rule, fixed]))
+    replayed = {
         each.id: each.state
         for each in replay_known_findings(tmp_path, read_known_findings(tmp_path), [f"encode:{name},reference"])
     }
-    assert told == {rule.id: "still there", "mended": "gone"}
+    assert replayed == {rule.id: "still there", "fixed": "gone"}
 
 
 @pytest.mark.slow
 def test_a_writer_that_does_not_run(tmp_path: Path) -> None:
     """A named testee that got no encode request is a failure of the round; the other testees run."""
     broken = f"process:{sys.executable} -c pass"
-    told = run_encode_round(RoundPlan(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
-    assert told.executions > 0
-    assert told.failure.startswith(f"{broken} did not run: ")
+    replayed = run_encode_round(RoundPlan(f"encode:reference,{broken}", tmp_path, cpu_seconds=0.01), lambda _: None)
+    assert replayed.executions > 0
+    assert replayed.failure.startswith(f"{broken} did not run: ")
 
 
 def test_what_must_be_refused_becomes_such_a_case() -> None:
@@ -315,7 +315,7 @@ serve(Forgetful(), sys.stdin.buffer, sys.stdout.buffer)
 
 
 @pytest.mark.parametrize(("wrong", "kinds"), [("{3}", set()), ("range(3, 1 << 60)", {"wrong_data"})])
-def test_what_does_not_show_again_is_no_find(tmp_path: Path, wrong: str, kinds: set[str]) -> None:
+def test_outcome_that_is_not_reproduced_is_no_finding(tmp_path: Path, wrong: str, kinds: set[str]) -> None:
     """Bytes of another request are no finding if a repeated request, alone, is right; if they recur, they are."""
     script = tmp_path / "forgetful.py"
     script.write_text(FORGETFUL.replace("WRONG", wrong))

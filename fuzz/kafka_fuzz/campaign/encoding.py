@@ -95,7 +95,7 @@ class EncodeRound:
 
     def _encode(self, writer: EncodeTestee, turn: Sequence[Writing]) -> list[tuple[Writing, Observation]]:
         try:
-            return writer.asked(turn)
+            return writer.observe(turn)
         except CannotRun as error:
             self.cannot_run[writer.name] = str(error)
             return []

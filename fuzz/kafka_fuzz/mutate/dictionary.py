@@ -32,7 +32,7 @@ HEADING: Final = (
 
 @cache
 def dictionary_entries() -> dict[str, bytes]:
-    """Name and bytes of every word; a word that was there before keeps its first name."""
+    """Name and bytes of every word; a repeated word keeps its first name."""
     found: dict[str, bytes] = {}
     seen: set[bytes] = set()
     for name, word in named_entries():

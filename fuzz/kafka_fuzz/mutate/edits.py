@@ -1,7 +1,7 @@
 """Edits that know the fields: one change to one entry, with the dependent fields inside it fixed up.
 
-Each takes an entry taken apart and gives one that is whole again but for its
-own size and checksum, which `repair` sees to.
+Each takes the parts of an entry and returns a whole entry, whose own size and
+checksum the profile `fixup` corrects.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_records.layout import (
 )
 from kafka_records.varint import decode_varlong, encode_varlong
 
-# What is computed from the rest.
+# Fields that are computed from the others.
 DEPENDENT: Final = ("batch_length", "message_size", "crc")
 COUNT: Final = BATCH_V2.field("record_count")
 LAST_DELTA: Final = BATCH_V2.field("last_offset_delta")
@@ -208,7 +208,7 @@ def stream_bytes(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> Edited
 
 
 def record_list(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedEntry:
-    """Records dropped, said twice, turned round, or spliced in from another seed; counts mostly agree."""
+    """Records dropped, doubled, reversed, or spliced in from another seed; counts mostly agree."""
     if not part.records or (part.magic < MAGIC_VALUE_V2 and part.codec == "none"):
         return body_field(part, rng, seeds) if part.magic < MAGIC_VALUE_V2 else payload_bytes(part, rng, seeds)
     records, index = list(part.records), int(rng.random() * len(part.records))

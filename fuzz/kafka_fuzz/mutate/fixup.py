@@ -1,7 +1,7 @@
-"""Entries written from their fields, with sizes and checksums right unless given otherwise; and mended again.
+"""Write entries from their fields with right sizes and checksums, and fix up those of changed entries.
 
-The structs are cut from the layout tables: what comes before the checksummed
-bytes, and those.
+The layout tables give two structs for each format: the fields before the
+checksummed bytes, and the checksummed fields.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def nullable_bytes(content: bytes | None) -> bytes:
 
 
 def fixed_up(entry: bytes) -> bytes:
-    """One whole entry with the right size and checksum for its bytes, where there is room for them."""
+    """One whole entry with the right size and checksum; unchanged if it is too short for them."""
     return with_crc(with_size(entry))
 
 

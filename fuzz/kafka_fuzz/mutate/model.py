@@ -25,6 +25,7 @@ ALONE: Final = 0.5
 ODD: Final = 0.75
 # Of those, so many are taken from what has led this reader astray before.
 ASTRAY: Final = 0.7
+# Part of labels in saved campaigns.
 AFTER_ODDITY: Final = "behind an oddity"
 PLACES: Final[tuple[tuple[int, Compression], ...]] = tuple(
     (magic, codec) for magic, codecs in CODECS.items() for codec in codecs

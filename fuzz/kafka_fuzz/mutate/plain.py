@@ -1,7 +1,7 @@
 """The profile `bytes`: edits that know nothing of structure, the baseline of every comparison.
 
-What libFuzzer and AFL do to bytes that they know nothing of: bits, bytes and
-integers, stretches inserted, deleted, doubled and spliced, dictionary words.
+The edits are those of libFuzzer and AFL: bits, bytes and integers are changed,
+ranges are inserted, deleted, doubled and spliced, dictionary words are inserted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_records.layout import MAGIC_OFFSET
 
 Edit = Callable[[bytes, Random, Sequence[bytes]], bytes]
 
-# Integers where something begins or ends.
+# Integers at the edges of types, sizes and prefixes.
 EDGES: Final = (
     *(0, 1, 2, 7, 8, 13, 14, 16, 32, 60, 61, 63, 64, 100, 127, 128, 255, 256, 512, 1000, 8191, 8192, 32767, 65535),
     *(
@@ -72,19 +72,19 @@ def flip_bit(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def set_byte(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """One byte, to one that means something somewhere."""
+    """One byte set to a value with a meaning in some field."""
     at = byte_cell(data, rng, 1)
     return data[:at] + bytes((rng.choice(BYTES),)) + data[at + 1 :]
 
 
 def step_byte(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """One byte, by a little."""
+    """One byte changed by 1 or 2."""
     at = byte_cell(data, rng, 1)
     return data[:at] + bytes((byte + rng.choice((-2, -1, 1, 2))) % 256 for byte in data[at : at + 1]) + data[at + 1 :]
 
 
 def set_integer(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """Two, four or eight bytes, to an edge."""
+    """Two, four or eight bytes set to an edge."""
     width = rng.choice((2, 4, 4, 8))
     at = byte_cell(data, rng, width)
     order: Literal["big", "little"] = "big" if rng.random() < 0.7 else "little"
@@ -92,37 +92,37 @@ def set_integer(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
 
 
 def insert(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A few bytes more."""
+    """A few random bytes inserted."""
     at = byte_cell(data, rng)
     return data[:at] + rng.randbytes(rng.choice((1, 1, 2, 4, 8, 16))) + data[at:]
 
 
 def delete(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A few bytes fewer."""
+    """A few bytes deleted."""
     at = byte_cell(data, rng)
     return data[:at] + data[at + rng.choice((1, 1, 2, 4, 8, 16)) :]
 
 
 def truncate(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """An end somewhere."""
+    """All bytes after a random position deleted."""
     return data[: byte_cell(data, rng)]
 
 
 def double(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A stretch of itself once more."""
+    """A range repeated."""
     at = byte_cell(data, rng)
     end = at + rng.randrange(1, 64)
     return data[:end] + data[at:end] + data[end:]
 
 
 def splice(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """The start of this and the end of another."""
+    """The start of *data* and the end of another seed."""
     other = seeds[int(rng.random() * len(seeds))] if seeds else data
     return data[: byte_cell(data, rng)] + other[byte_cell(other, rng) :]
 
 
 def put_word(data: bytes, rng: Random, seeds: Sequence[bytes]) -> bytes:
-    """A word of the dictionary, in between or over what is there."""
+    """A word of the dictionary, inserted or over existing bytes."""
     word = rng.choice(dictionary_words())
     at = byte_cell(data, rng)
     return data[:at] + word + data[at + rng.choice((0, len(word))) :]

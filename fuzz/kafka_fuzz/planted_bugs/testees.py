@@ -31,14 +31,14 @@ from kafka_records.layout import BATCH_V2
 TESTEE_BUGS: Final[dict[str, PlantedBug]] = {}
 
 
-def planted(
+def planted_decoder(
     caught_as: Severity | None, budget: int | None = None, **fields: Any
 ) -> Callable[[WireDecoder], PlantedBug]:
     """Make a decoder a planted bug, named after the function; the first line of its docstring is the bug."""
     return lambda decode: _entered(decode, caught_as=caught_as, budget=budget, decode=decode, **fields)
 
 
-def planted_writer(encode: WireEncoder) -> PlantedBug:
+def planted_encoder(encode: WireEncoder) -> PlantedBug:
     """Make an encoder a planted bug."""
     return _entered(encode, caught_as="wrong_data", encode=encode)
 
@@ -91,25 +91,25 @@ def _skip(_request: object) -> NoReturn:
     raise NotDone("skipped")
 
 
-@planted("hang", encode=_wait)
+@planted_decoder("hang", encode=_wait)
 def mute(data: bytes) -> list[WireBatch]:
     """It never answers."""
     _wait(data)
 
 
-@planted("accepts_invalid", encode=lambda _batch: b"")
+@planted_decoder("accepts_invalid", encode=lambda _batch: b"")
 def accept_all(_data: bytes) -> list[WireBatch]:
     """It accepts every input, and returns nothing."""
     return []
 
 
-@planted("rejects_valid", encode=_refuse)
+@planted_decoder("rejects_valid", encode=_refuse)
 def refuse_all(data: bytes) -> list[WireBatch]:
     """It refuses every input."""
     _refuse(data)
 
 
-@planted(None, encode=_skip)
+@planted_decoder(None, encode=_skip)
 def skip_all(data: bytes) -> list[WireBatch]:
     """It skips every request."""
     _skip(data)
@@ -123,7 +123,7 @@ SLOT: Final = 8
 STRAY_LINE: Final = "DEBUG decoding, please wait...\n"
 
 
-@planted("crash")
+@planted_decoder("crash")
 def crashes_on_headers(data: bytes) -> list[WireBatch]:
     """Record headers cause a segmentation fault."""
     batches = reference.decode(data)
@@ -138,7 +138,7 @@ def _crash_on_a_tenth_written(batch: WireBatch) -> bytes:
     return reference.encode(batch)
 
 
-@planted("crash", encode=_crash_on_a_tenth_written)
+@planted_decoder("crash", encode=_crash_on_a_tenth_written)
 def crashes_on_a_tenth(data: bytes) -> list[WireBatch]:
     """One request in ten ends the process."""
     if not zlib.crc32(data) % 10:
@@ -146,7 +146,7 @@ def crashes_on_a_tenth(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
-@planted("crash")
+@planted_decoder("crash")
 def panics(data: bytes) -> list[WireBatch]:
     """Each input that has to be refused ends the process."""
     try:
@@ -157,7 +157,7 @@ def panics(data: bytes) -> list[WireBatch]:
         os._exit(101)
 
 
-@planted("hang")
+@planted_decoder("hang")
 def hangs_on_lz4(data: bytes) -> list[WireBatch]:
     """An lz4 batch causes an endless loop."""
     batches = reference.decode(data)
@@ -166,7 +166,7 @@ def hangs_on_lz4(data: bytes) -> list[WireBatch]:
     return batches
 
 
-@planted("memory")
+@planted_decoder("memory")
 def allocates_by_count(data: bytes) -> list[WireBatch]:
     """Memory is allocated for as many records as the header claims."""
     count = BATCH_V2.field("record_count")
@@ -176,7 +176,7 @@ def allocates_by_count(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
-@planted(None)
+@planted_decoder(None)
 def prints_stray_lines(data: bytes) -> list[WireBatch]:
     """It prints other lines to standard output."""
     sys.stdout.write(STRAY_LINE)
@@ -197,7 +197,7 @@ def _is_v2(data: bytes) -> bool:
     return len(data) >= BATCH_V2.size and data[MAGIC_AT] == 2
 
 
-@planted("accepts_invalid", budget=1_000)
+@planted_decoder("accepts_invalid", budget=1_000)
 def ignores_crc(data: bytes) -> list[WireBatch]:
     """The checksum of the first entry is not verified."""
     size = int.from_bytes(data[8:LOG_OVERHEAD], "big", signed=True) + LOG_OVERHEAD
@@ -205,7 +205,7 @@ def ignores_crc(data: bytes) -> list[WireBatch]:
     return reference.decode(with_crc(data[:size]) + data[size:] if whole else data)
 
 
-@planted("rejects_valid", budget=50)
+@planted_decoder("rejects_valid", budget=50)
 def crc_covers_epoch(data: bytes) -> list[WireBatch]:
     """The checksum is a CRC-32 that covers the leader epoch, too."""
     stored = int.from_bytes(data[CRC.offset : CRC.offset + 4], "big")
@@ -214,7 +214,7 @@ def crc_covers_epoch(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def no_zigzag(record: WireRecord) -> None:
     """Lengths are read without zig-zag, so a key takes bytes of the value."""
@@ -223,7 +223,7 @@ def no_zigzag(record: WireRecord) -> None:
         record.key, record.value = record.key + taken, record.value[len(taken) :]
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def empty_as_null(record: WireRecord) -> None:
     """Empty keys and values are null."""
@@ -231,7 +231,7 @@ def empty_as_null(record: WireRecord) -> None:
     record.value = record.value or None if record.value is not UNSET else UNSET
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def null_as_empty(record: WireRecord) -> None:
     """Null keys and values are empty."""
@@ -239,14 +239,14 @@ def null_as_empty(record: WireRecord) -> None:
     record.value = b"" if record.value is None else record.value
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def drops_headers(record: WireRecord) -> None:
     """Record headers are dropped."""
     record.headers = []
 
 
-@planted("wrong_data", budget=500)
+@planted_decoder("wrong_data", budget=500)
 def ignores_append_time(data: bytes) -> list[WireBatch]:
     """LogAppendTime does not override the timestamps of records."""
     if not (_is_v2(data) and data[ATTRIBUTES] & APPEND_TIME):
@@ -259,7 +259,7 @@ def ignores_append_time(data: bytes) -> list[WireBatch]:
     return batches
 
 
-@planted("wrong_data", budget=200)
+@planted_decoder("wrong_data", budget=200)
 @on_batches
 def relative_offsets(batch: WireBatch) -> None:
     """Inner offsets of a v1 wrapper are not made absolute."""
@@ -271,7 +271,7 @@ def relative_offsets(batch: WireBatch) -> None:
             record.offset -= first
 
 
-@planted("rejects_valid", budget=500)
+@planted_decoder("rejects_valid", budget=500)
 def first_gzip_member(data: bytes) -> list[WireBatch]:
     """Only the first gzip member is read."""
     if _is_v2(data) and data[ATTRIBUTES] & CODEC == GZIP:
@@ -283,7 +283,7 @@ def first_gzip_member(data: bytes) -> list[WireBatch]:
     return reference.decode(data)
 
 
-@planted("accepts_invalid", budget=50)
+@planted_decoder("accepts_invalid", budget=50)
 def drops_the_tail(data: bytes) -> list[WireBatch]:
     """Bytes after an error are taken for padding, and the error is not reported."""
     try:
@@ -292,7 +292,7 @@ def drops_the_tail(data: bytes) -> list[WireBatch]:
         return error.batches
 
 
-@planted("rejects_valid", budget=50)
+@planted_decoder("rejects_valid", budget=50)
 def raw_snappy_only(data: bytes) -> list[WireBatch]:
     """Xerial's snappy frame is an error."""
     batches = reference.decode(data)
@@ -301,7 +301,7 @@ def raw_snappy_only(data: bytes) -> list[WireBatch]:
     return batches
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_batches
 def last_offset_by_one(batch: WireBatch) -> None:
     """The last offset is one too large."""
@@ -309,7 +309,7 @@ def last_offset_by_one(batch: WireBatch) -> None:
     batch.last_offset += 1
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_batches
 def unsigned_epoch(batch: WireBatch) -> None:
     """The producer epoch is unsigned."""
@@ -317,7 +317,7 @@ def unsigned_epoch(batch: WireBatch) -> None:
     batch.producer_epoch &= 0xFFFF
 
 
-@planted("wrong_data", budget=1_000)
+@planted_decoder("wrong_data", budget=1_000)
 @on_batches
 def sequence_overflows(batch: WireBatch) -> None:
     """Sequences do not wrap from 2147483647 to 0."""
@@ -328,14 +328,14 @@ def sequence_overflows(batch: WireBatch) -> None:
         batch.base_sequence -= 1 << 32
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def swaps_key_and_value(record: WireRecord) -> None:
     """Key and value are swapped."""
     record.key, record.value = record.value, record.key
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_records
 def timestamps_of_32_bits(record: WireRecord) -> None:
     """Timestamps are cut to 32 bits."""
@@ -343,7 +343,7 @@ def timestamps_of_32_bits(record: WireRecord) -> None:
     record.timestamp &= 0xFFFFFFFF
 
 
-@planted("lossy", budget=2_000)
+@planted_decoder("lossy", budget=2_000)
 @on_records
 def keys_as_text(record: WireRecord) -> None:
     """Header keys are decoded as UTF-8 text."""
@@ -351,7 +351,7 @@ def keys_as_text(record: WireRecord) -> None:
     record.headers = [(key.decode(errors="replace").encode(), value) for key, value in record.headers]
 
 
-@planted("wrong_error")
+@planted_decoder("wrong_error")
 def one_kind_of_error(data: bytes) -> list[WireBatch]:
     """Every error has the same kind."""
     try:
@@ -360,7 +360,7 @@ def one_kind_of_error(data: bytes) -> list[WireBatch]:
         raise CodecError("unsupported_magic", str(error)) from error
 
 
-@planted("wrong_data", budget=50)
+@planted_decoder("wrong_data", budget=50)
 @on_batches
 def drops_the_last_record(batch: WireBatch) -> None:
     """The last of several records is dropped."""
@@ -368,7 +368,7 @@ def drops_the_last_record(batch: WireBatch) -> None:
         batch.records = known_records(batch)[:-1]
 
 
-@planted("rejects_valid", budget=1_000)
+@planted_decoder("rejects_valid", budget=1_000)
 def refuses_empty(data: bytes) -> list[WireBatch]:
     """Batches without records, as compaction leaves them, are refused."""
     batches = reference.decode(data)
@@ -377,21 +377,21 @@ def refuses_empty(data: bytes) -> list[WireBatch]:
     return batches
 
 
-@planted_writer
+@planted_encoder
 def writes_no_crc(batch: WireBatch) -> bytes:
     """The checksum of a v2 batch is written as zero."""
     data = reference.encode(batch)
     return data if batch.magic != 2 else data[: CRC.offset] + bytes(4) + data[CRC.offset + 4 :]
 
 
-@planted_writer
+@planted_encoder
 def writes_no_headers(batch: WireBatch) -> bytes:
     """Record headers are not written."""
     records = [WireRecord(r.offset, r.timestamp, r.key, r.value, []) for r in known_records(batch)]
     return reference.encode(msgspec.structs.replace(batch, records=records))
 
 
-@planted_writer
+@planted_encoder
 def writes_seconds(batch: WireBatch) -> bytes:
     """Timestamps are rounded to seconds."""
     records = [WireRecord(r.offset, _cut(r.timestamp), r.key, r.value, r.headers) for r in known_records(batch)]

@@ -1,10 +1,10 @@
-"""The reducer: cuts an input down on the structure of the format, while it shows the same.
+"""Shrink an input on the structure of the format while a predicate holds.
 
-    small = reduce(data, lambda other: key_of(other) == key)
+    small = shrink(data, lambda other: key_of(other) == key)
 
-It takes the input apart into entries, records and fields (`shapes`), leaves out
-what can be left out (`sites`), says the rest more simply (`moves`), and fixes up
-sizes, counts and checksums, but for those whose being wrong is the point.
+The input is split into entries, records and fields (`tree`), parts are left out
+or simplified (`moves`), and sizes, counts and checksums are fixed up unless they
+were wrong in the input.
 """
 
 from kafka_fuzz.shrink.search import BATCH, Budget, NotShown, ShrinkResult, shrink, shrink_input

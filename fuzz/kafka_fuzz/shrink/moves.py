@@ -1,7 +1,7 @@
 """Simplifications of a tree, the boldest first.
 
-Cutting at one site leaves those before it in their places, so that a number
-names a site while the tree gets smaller.
+Cutting at one site does not move the sites before it, so an index identifies a
+site while the tree gets smaller.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def with_content(record: Record, index: int, content: bytes | None) -> Record:
 
 
 def without_headers(record: Record, start: int, end: int) -> Record:
-    """*record* without some of its headers, its count as right or wrong as it was."""
+    """*record* without some of its headers; a wrong count stays wrong by the same number."""
     first, last = (HEADERS_FROM + HEADER_FIELDS * number for number in (start, end))
     count = decode_varint(record.raws[HEADERS_FROM - 1], 0, "header_count")[0] - (end - start)
     raws = (*record.raws[: HEADERS_FROM - 1], encode_varint(max(count, -(2**31))))
@@ -112,16 +112,16 @@ def without_headers(record: Record, start: int, end: int) -> Record:
     )
 
 
-# What the format says where there is nothing to say; other fields have 0.
+# The values of unset fields; those of all other fields are 0.
 NOTHING: Final = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1}
-# These have ways of their own.
+# Fields with moves of their own.
 NOT_PLAIN: Final = frozenset({"magic", "crc", "size", "batch_length", "message_size", "record_count"})
-# Bytes of which each is tried by itself.
+# The most bytes that are tried one by one.
 MOST_BYTES: Final = 64
 
 
 def moves(log: Log) -> Iterator[Log]:
-    """Every tree that says one thing of *log* more simply."""
+    """Every tree with one simplification of *log*."""
     for path, node in walk(log):
         if isinstance(node, EntryNode):
             for nodes in _entry_moves(node, len(path) - 1):
@@ -152,7 +152,7 @@ def _entry_moves(entry: EntryNode, depth: int) -> Iterator[tuple[EntryNode, ...]
 
 
 def _fixed_up(entry: EntryNode) -> Iterator[EntryNode]:
-    """With everything right, then with one thing."""
+    """The entry with all dependent fields right, then with one of them."""
     right = entry._replace(size_off=0, crc_right=True, value_right=True)
     if entry.magic == MAGIC_VALUE_V2 and not entry.raw:
         right = right._replace(count_off=0, last_right=True)
@@ -167,7 +167,7 @@ def _fixed_up(entry: EntryNode) -> Iterator[EntryNode]:
 
 
 def _odd(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
-    """A small entry whose stream is odd in a way that is known."""
+    """Smaller entries with a fault in their stream that the mutators know."""
     size = len(render_entry(entry))
     for data in odd_entries(entry.magic, entry.codec) if entry.magic <= MAGIC_VALUE_V2 else ():
         if len(data) >= size:
@@ -176,7 +176,7 @@ def _odd(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
 
 
 def _unwrapped(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
-    """Not compressed: a batch as it is, the messages of a wrapper in its place."""
+    """The batch without compression, or the messages of a wrapper in its place."""
     if entry.magic == MAGIC_VALUE_V2:
         yield (recoded(entry, "none"),)
     else:
@@ -184,7 +184,7 @@ def _unwrapped(entry: EntryNode) -> Iterator[tuple[EntryNode, ...]]:
 
 
 def recoded(entry: EntryNode, codec: str) -> EntryNode:
-    """*entry* compressed otherwise."""
+    """*entry* with another codec."""
     field = layout_of_magic(entry.magic).field("attributes")
     value = _value(entry.head, field)
     number = COMPRESSIONS.index(codec)
@@ -192,7 +192,7 @@ def recoded(entry: EntryNode, codec: str) -> EntryNode:
 
 
 def _heads(entry: EntryNode) -> Iterator[bytes]:
-    """The fixed fields, all of them plain; then one by one."""
+    """Heads with all fixed fields plain, then with one of them."""
     plain = {}
     for field in layout_of_magic(entry.magic).fields:
         value = _value(entry.head, field)
@@ -225,7 +225,7 @@ def _with_field(head: bytes, field: FixedField, value: int) -> bytes:
 
 
 def _record_moves(record: Record, index: int) -> Iterator[Record]:
-    """Nothing in it; then every field by itself."""
+    """The record without content, then with one simpler field."""
     bare = record
     if len(record.names) > HEADERS_FROM and (len(record.names) - HEADERS_FROM) % 4 == 0:
         bare = without_headers(bare, 0, (len(record.names) - HEADERS_FROM) // 4)
@@ -243,7 +243,7 @@ def _record_moves(record: Record, index: int) -> Iterator[Record]:
 
 
 def _plain(record: Record, index: int) -> Record:
-    """Numbers that say nothing."""
+    """The record with plain attributes and deltas."""
     if record.names[:1] != ("length",):
         return record
     zero = {"attributes": b"\0", "timestamp_delta": b"\0", "offset_delta": encode_varint(index)}
@@ -261,7 +261,7 @@ def _contents(record: Record, number: int) -> Iterator[Record]:
 
 
 def _simpler_bytes(data: bytes) -> Iterator[bytes]:
-    """Zeros in the place of *data*, of its halves, of each byte."""
+    """*data* with zeros in place of all bytes, of each half, of each byte."""
     size = len(data)
     while size:
         for at in range(0, len(data), size):
@@ -272,7 +272,7 @@ def _simpler_bytes(data: bytes) -> Iterator[bytes]:
 
 
 def flat(log: Log) -> Log:
-    """The same bytes, in which a payload that is not compressed is nothing but bytes."""
+    """The same bytes, with each uncompressed payload as plain bytes."""
     return log._replace(entries=tuple(_flat(entry) if entry.codec == "none" else entry for entry in log.entries))
 
 

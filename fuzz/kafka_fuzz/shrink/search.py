@@ -29,17 +29,17 @@ from kafka_records import RecordFormatError
 
 Same: TypeAlias = Callable[[bytes], bool]
 SameMany: TypeAlias = Callable[[Sequence[bytes]], Sequence[bool]]
-# Where a search goes on: the size of the cuts and the first place, or the number of a move.
+# Where a search continues: the size of the cuts and the first position, or the index of a move.
 Cursor: TypeAlias = tuple[int, int]
 START: Final[Cursor] = (0, 0)
 # Candidates that a predicate for many is given at once.
 BATCH: Final = 64
-# Rounds over the whole tree; two or three do.
+# The limit of rounds over the whole tree; two or three are usual.
 MOST_ROUNDS: Final = 12
 
 
 class NotShown(ValueError):
-    """The input does not show what it is said to show."""
+    """The predicate does not hold for the input itself."""
 
 
 class Budget(NamedTuple):
@@ -62,7 +62,7 @@ class ShrinkResult(NamedTuple):
 
 
 class _Spent(Exception):
-    """No more candidates."""
+    """The budget is used up."""
 
 
 def shrink(data: bytes, same: Same, *, budget: Budget = DEFAULT) -> bytes:
@@ -83,7 +83,7 @@ def shrink_input(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch
     """The same for a predicate over many candidates at once, which may be another process; and what it took."""
     search = _Search(same, budget, batch, shape_of(data), data)
     if not search.ask([data])[0]:
-        raise NotShown("the input does not show it")
+        raise NotShown("the finding is not reproduced")
     try:
         search.run()
         complete = True
@@ -105,7 +105,7 @@ class _Search:
     started: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        """Cut and simplify until neither finds anything."""
+        """Cut and simplify until neither makes the input smaller or plainer."""
         self.cut_site(0)
         for _ in range(MOST_ROUNDS):
             before = self.data
@@ -124,7 +124,7 @@ class _Search:
             number += 1
 
     def cut_site(self, number: int) -> bool:
-        """Take away what one site can spare; whether there is such a site."""
+        """Cut one site as far as possible; returns whether the site exists."""
         if next(islice(sites(self.log), number, None), None) is None:
             return False
         cursor: Cursor | None = START
@@ -164,7 +164,7 @@ class _Search:
             size = min(size, len(self.data) // 2)
 
     def first(self, candidates: Iterator[tuple[Cursor, Log]]) -> Cursor | None:
-        """Go on with the first candidate that shows the same; where to go on, or None if there was none."""
+        """Accept the first candidate for which the predicate holds; returns its cursor, or None."""
         unseen = self._unseen(candidates)
         while some := list(islice(unseen, self.batch)):
             verdicts = self.ask([data for _, _, data in some])
@@ -179,7 +179,7 @@ class _Search:
     def _unseen(self, candidates: Iterator[tuple[Cursor, Log]]) -> Iterator[tuple[Cursor, Log, bytes]]:
         for cursor, log in candidates:
             data = render(log)
-            # The same bytes may be seen otherwise: unpacked, or with less that is kept as it was.
+            # The same bytes may have another tree: unpacked, or with fewer kept fields.
             if log != self.log if data == self.data else data not in self.tried:
                 yield cursor, log, data
 
@@ -192,10 +192,10 @@ class _Search:
         return self.same(many)
 
 
-# What somebody makes of bytes.
+# A target as a function of bytes.
 Run: TypeAlias = Callable[[bytes], Outcome]
 NO_CELL: Final = MutantCell(-1, "", "", "", NO_FAULT, "entry", "only")
-# CPU-seconds after which a candidate hangs: small inputs take a tenth of a millisecond.
+# CPU-seconds after which a candidate counts as a hang; small inputs take a tenth of a millisecond.
 SHORT_SECONDS: Final = 0.05
 
 
@@ -208,7 +208,7 @@ class Verdicts(NamedTuple):
 
 
 def as_mutant(data: bytes) -> Mutant:
-    """*data* of which nothing else is known."""
+    """*data* as a mutant without a known fault."""
     return Mutant(data, "bytes", (), None, NO_CELL)
 
 
@@ -244,11 +244,11 @@ def runner(target: Target) -> Run:
 def same_verdicts(target: Target, data: bytes, others: Sequence[Target] = ()) -> tuple[Outcome, Same]:
     """The outcome of *target* on *data* in this process, and a predicate: the bytes have the same verdicts.
 
-    One that hangs is given up much sooner than in a campaign, or reducing it would take minutes.
+    The time limit of a hang is much shorter than in a campaign, because shrinking would take minutes.
     """
     outcome = target.run(as_mutant(data))
     if outcome.kind == "hang":
         target = replace(target, limit=SHORT_SECONDS)
-    asked, rest = runner(target), [runner(other) for other in others]
-    wanted = verdicts(asked, data, rest)
-    return outcome, lambda candidate: verdicts(asked, candidate, rest) == wanted
+    run, rest = runner(target), [runner(other) for other in others]
+    wanted = verdicts(run, data, rest)
+    return outcome, lambda candidate: verdicts(run, candidate, rest) == wanted

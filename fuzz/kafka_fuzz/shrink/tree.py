@@ -1,13 +1,12 @@
 """An input as a tree that can be cut: log, entries, records or inner messages, fields.
 
-A frame with a checksum of its blocks, or of two members, is not cut by leaving
-out bytes, and after compression it is ordinary again.  So every way in which a stream can be
-odd that the mutators know is tried on the smallest entry of that magic and codec.
+Leaving out bytes of a compressed stream breaks it, and compressing again removes a
+fault of the stream.  So every fault of streams that the mutators know is tried on
+the smallest entry of the same magic and codec.
 
-Whatever the bytes are, `render(shape_of(data))` gives as many bytes of the same
-structure; what cannot be followed is kept as it stands.  What was right about
-sizes, counts and checksums is made right again when a tree is written; what was
-wrong stays as wrong as it was, until somebody says otherwise.
+For all bytes, `render(shape_of(data))` gives the same bytes; bytes that cannot be
+parsed are kept.  Right sizes, counts and checksums are corrected when a changed
+tree is rendered; wrong ones stay wrong until a move corrects them.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def _fault_results(base: BaseEntry) -> set[bytes]:
 
 
 LAST_DELTA_AT: Final = BATCH_V2.field("last_offset_delta").offset
-# A number that is further off than this was not meant to be near the right one.
+# The largest distance from the right number that is preserved; a number further off is kept as it is.
 NEAR: Final = 1024
 # How deep wrappers are followed: Kafka reads one level.
 MOST_DEPTH: Final = 2
@@ -82,7 +81,7 @@ MOST_ITEMS: Final = 4096
 
 
 class Record(NamedTuple):
-    """A v2 record, or key and value of a message: fields by name, and what cannot be followed.
+    """A v2 record, or key and value of a message: fields by name, and bytes that cannot be parsed.
 
     Attributes:
         names, raws: the fields and their bytes, lengths among them.
@@ -95,7 +94,7 @@ class Record(NamedTuple):
 
 
 class EntryNode(NamedTuple):
-    """One entry, or what begins like one.
+    """One entry, perhaps incomplete.
 
     Attributes:
         head: its fixed fields.
@@ -122,7 +121,7 @@ class EntryNode(NamedTuple):
 
     @property
     def magic(self) -> int:
-        """As the byte says."""
+        """The magic byte."""
         return self.head[MAGIC_OFFSET]
 
 
@@ -265,7 +264,7 @@ def render(log: Log) -> bytes:
 
 
 def render_entry(entry: EntryNode) -> bytes:
-    """The bytes of an entry: what was right about it is right."""
+    """The bytes of an entry, with its fields fixed up."""
     plain = b"".join(render_entry(item) if isinstance(item, EntryNode) else render_record(item) for item in entry.items)
     plain += entry.rest
     packed = plain if entry.raw else pack_fast(entry.codec, plain, entry.magic)

@@ -2,7 +2,7 @@
 
 python -m kafka_fuzz.shrink.worker kafka-python [OTHER…]
 
-Says the target's version first.  Reads a `Task` a line from standard input and answers each with a `Done`.
+Writes the target's version first.  Reads one `ShrinkTask` in each line of standard input, and answers with a `Done`.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from kafka_fuzz.targets.base import Target
 from kafka_fuzz.targets.named import make_target
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
-# Of address space, as in a campaign.
+# The limit of address space, as in a campaign.
 MOST_MEMORY: Final = 2 << 30
-# CPU-seconds for what no guard in the process ends, and wall-clock seconds for what waits.
+# CPU-seconds for loops in compiled code, and wall-clock seconds for a target that waits.
 HARD_SECONDS: Final = 2.5
 WAIT: Final = 30.0
-# How Rust and C++ say that there is no memory before they abort.
+# Messages of Rust, C and C++ runtimes that abort without memory.
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
 
 def run_in_child(name: str, run: Run, hard: float = HARD_SECONDS) -> Run:
-    """*run* in a process of its own for each input; what kills it is an outcome of the target called *name*."""
+    """*run* in a process of its own for each input; the end of the process is an outcome of the target *name*."""
 
-    def asked(data: bytes) -> Outcome:
+    def run_input(data: bytes) -> Outcome:
         with tempfile.TemporaryFile() as errors:
-            told, status = _run(lambda: run(data), errors, hard)
-            if told:
-                return msgspec.json.decode(told, type=Outcome)
+            written, status = _run(lambda: run(data), errors, hard)
+            if written:
+                return msgspec.json.decode(written, type=Outcome)
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
         kind, detail = _ending(status, said)
         return Outcome(name, kind, detail, why=said[-200:])
 
-    return asked
+    return run_input
 
 
 def _run(work: Callable[[], Outcome], errors: IO[bytes], hard: float) -> tuple[bytes, int]:
@@ -57,16 +57,16 @@ def _run(work: Callable[[], Outcome], errors: IO[bytes], hard: float) -> tuple[b
         os.close(reading)
         _child(work, writing, errors, hard)
     os.close(writing)
-    told, ends = b"", time.monotonic() + WAIT
+    written, ends = b"", time.monotonic() + WAIT
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while select.select([pipe], [], [], max(0.0, ends - time.monotonic()))[0]:
             chunk = pipe.read(65536)
             if not chunk:
                 break
-            told += chunk
+            written += chunk
         else:
             os.kill(pid, signal.SIGKILL)
-    return told, os.waitpid(pid, 0)[1]
+    return written, os.waitpid(pid, 0)[1]
 
 
 def _child(work: Callable[[], Outcome], writing: int, errors: IO[bytes], hard: float) -> NoReturn:
@@ -92,12 +92,12 @@ def _ending(status: int, said: str) -> tuple[OutcomeClass, str]:
     return "crash", signal.Signals(number).name
 
 
-# What a process may not survive, now or the next time.
+# Outcomes that may end the process.
 DEADLY: Final[frozenset[OutcomeClass]] = frozenset({"crash", "hang", "memory"})
 
 
 class ShrinkTask(msgspec.Struct, frozen=True):
-    """An input, and what reducing it may take; *careful* where a candidate killed the process before."""
+    """An input and the budget for shrinking it; *careful* if a candidate ended the process before."""
 
     data: bytes
     runs: int
@@ -139,7 +139,7 @@ def _say(what: str | Done) -> None:
 
 
 def worked(targets: Sequence[Target], task: ShrinkTask) -> Done:
-    """Reduce one input, each candidate in a process of its own where the input itself may kill."""
+    """Shrink one input; candidates run in processes of their own if the input may end the process."""
     outcome = run_in_child(targets[0].name, runner(targets[0]))(task.data)
     if not outcome.is_finding:
         return Done(task.data, outcome, 1)
@@ -153,7 +153,7 @@ def worked(targets: Sequence[Target], task: ShrinkTask) -> Done:
             batch=1,
         )
     except NotShown:
-        return Done(task.data, outcome, error="it shows that one time, and another the next")
+        return Done(task.data, outcome, error="its outcome differs from run to run")
     return Done(done.data, runs[0](done.data), done.runs, done.seconds, done.complete)
 
 
@@ -166,16 +166,16 @@ def run_of(target: Target, kind: OutcomeClass) -> Run:
 
 
 def with_limits(run: Run, hard: float = HARD_SECONDS) -> Run:
-    """*run* in this process, which ends where *hard* CPU-seconds are over: no guard stops a loop in compiled code."""
+    """*run* in this process, which ends after *hard* CPU-seconds, because no guard stops a loop in compiled code."""
 
-    def asked(data: bytes) -> Outcome:
+    def run_input(data: bytes) -> Outcome:
         signal.setitimer(signal.ITIMER_PROF, hard)
         try:
             return run(data)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
-    return asked
+    return run_input
 
 
 if __name__ == "__main__":

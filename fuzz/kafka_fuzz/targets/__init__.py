@@ -13,7 +13,7 @@ from kafka_fuzz.targets.reference import PROMISES, promise_target
 __all__ = ["TARGETS", "Target"]
 
 TESTEES: Final = "kafka_conformance.testees"
-# Name: what makes it.  Nothing is imported before it is asked for.
+# The function that makes each target; modules of a codec are imported when it is called.
 TARGETS: Final[dict[str, Callable[[], Target]]] = {
     "reference": partial(codec_target, "reference", f"{TESTEES}.reference", ("kafka_records",), ("RecordFormatError",)),
     **{name: partial(promise_target, name) for name in PROMISES},

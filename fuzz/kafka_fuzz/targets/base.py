@@ -1,7 +1,7 @@
 """In-process targets: functions, a CPU-time guard, and how their results become outcomes.
 
-A loop in compiled code does not come back to the interpreter; targets that are
-compiled run in processes of their own, which can be killed.
+A loop in compiled code does not return to the interpreter, so compiled targets run
+in processes of their own, which can be killed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from kafka_conformance.judge.compare import Difference
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message, value_relation
 
-# Whether it is known of a frame that the loop it is in does not end.
+# Whether a frame is in a loop that is known to be endless.
 Hopeless = Callable[[FrameType | None], bool]
-# How long such a loop is waited for: fifty times what a small input takes.
+# Seconds between checks for such a loop: fifty times the time of a small input.
 ENDLESS_STEP: Final = 0.01
-# Functions that the interpreter calls by itself: what is raised in them goes nowhere.
+# Functions that the interpreter calls; exceptions in them are not propagated.
 SWALLOWING: Final = frozenset({"__del__", "gc_callback"})
 
 Given = TypeVarTuple("Given")
@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 
 
 class TooLong(BaseException):
-    """The input took longer than it may; no `except Exception` of a target catches it."""
+    """The input exceeded its time limit; no `except Exception` of a target catches this."""
 
 
 class guard:
@@ -47,7 +47,7 @@ class guard:
     """
 
     __slots__ = ("hopeless", "left", "step")
-    # The guard whose function runs now, and whether the signal is ours; asking for that costs as much as all the rest.
+    # The guard whose function runs now, and whether the signal handler is installed, which is expensive to query.
     current: ClassVar[guard | None] = None
     installed: ClassVar[bool] = False
 
@@ -64,7 +64,7 @@ class guard:
         the end of the `try` block and the first statement of `finally`, Python handles none.
 
         Raises:
-            TooLong: the function took longer than it may.
+            TooLong: the function exceeded the time limit.
         """
         if not guard.installed:
             signal.signal(signal.SIGVTALRM, _ring)
@@ -92,11 +92,11 @@ def _ring(_number: int, frame: FrameType | None) -> None:
         guard.current.ring(frame)
 
 
-# CPU-seconds that one input may take; they are small, and decoding one takes a tenth of a millisecond.
+# The CPU-seconds limit of one input; decoding a small one takes a tenth of a millisecond.
 LIMIT: Final = 0.4
-# Who takes less has not filled so much memory: twenty times what a decode takes, a tenth of what filling it does.
+# CPU-seconds below which no input can have filled much memory: twenty times a decode.
 NOTHING: Final = 0.001
-# What a machine that stands still for a moment makes of any input.
+# Outcomes that a short stall of the machine can cause.
 SLOW: Final = ("hang", "amplification")
 
 
@@ -125,13 +125,13 @@ class Target:
     Attributes:
         name: as in `TARGETS`.
         version: of what is under test.
-        packages: what to instrument, and whose functions tell finds apart.
-        ask: what it says of a mutant; may raise anything.
-        limit: CPU-seconds after which it hangs.
-        hopeless: tells loops that are known not to end, so that they are not waited for.
-        measured: whether what an input takes is looked at; not where all has to come out the same again.
-        slow: finds of this process that took too long twice.
-        peak: of this process' memory in KiB, when somebody last looked; looking takes as long as many a decode.
+        packages: the packages to instrument, whose functions identify findings.
+        check: the function; it may raise any exception.
+        limit: CPU-seconds after which an input counts as a hang.
+        is_endless: recognizes loops that are known to be endless, so that a hang is found early.
+        measured: whether the cost of inputs is measured; not in rounds that have to be repeatable.
+        slow: keys of this process that exceeded the time limit twice.
+        peak: the peak memory of this process in KiB at the last reading, which takes as long as many decodes.
     """
 
     peak: ClassVar[int] = 0
@@ -148,7 +148,7 @@ class Target:
     def run(self, mutant: Mutant) -> Outcome:
         """Run *mutant*, and return its outcome.
 
-        What took too long is asked once more before it is a find: the machine itself may have stood still.
+        An input that took too long runs a second time, because the machine may have stalled.
         """
         outcome = self._once(mutant)
         if outcome.kind in SLOW and outcome.key not in Target.slow:
@@ -171,7 +171,7 @@ class Target:
             return result
         size = len(mutant.data)
         slow, grown = excess_cost(size, seconds, (_peak() - Target.peak) * 1024)
-        # Who takes memory takes time as well, and how much of it is the machine's affair: memory is looked at first.
+        # Memory is checked first: filling it takes time as well, and how much depends on the machine.
         if grown and (grown := excess_cost(size, 0.0, self._growth(mutant) * 1024)[1]):
             return TargetResult("amplification", "memory", memory_message(size, grown))
         return TargetResult("amplification", "time", time_message(size, slow)) if slow else result
@@ -197,7 +197,7 @@ class Target:
 
 
 def leak(error: BaseException, packages: tuple[str, ...], kind: OutcomeClass = "leaked_exception") -> TargetResult:
-    """An exception that nobody is told of."""
+    """The result for an undocumented exception."""
     return TargetResult(kind, type(error).__name__, str(error)[:200], innermost(error.__traceback__, packages))
 
 
@@ -206,7 +206,7 @@ def _peak() -> int:
 
 
 def reset_peak() -> None:
-    """Count the peak of memory from now on, so that one large input does not hide those behind it; Linux only."""
+    """Reset the peak of memory, so that one large input does not hide later ones; Linux only."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     Target.peak = _peak()

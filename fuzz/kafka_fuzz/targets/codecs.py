@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from kafka_fuzz.mutate import Mutant
 
 
-# Mutants are small; more than this out of one is a bomb, about which nobody has to agree.
+# Mutants are small; one with more output is a decompression bomb, for which any answer is accepted.
 LIMITS: Final = Limits(max_output_bytes=16 * 1024 * 1024)
-# A judge's word for what a fuzzer does not stop for: adapters translate errors, and APIs show what they show.
+# Severities that are not findings of a fuzzer: they depend on the adapter and on the codec's API.
 TOLERATED: Final[dict[str, OutcomeClass]] = {"agree": "ok", "skipped": "ok", "lossy": "ok", "wrong_error": "refused"}
 OK: Final = TargetResult("ok")
 _fields: Final = attrgetter(*(name for name in BATCH_FIELDS if name != "records"))
@@ -47,7 +47,7 @@ def right_answer(mutant: Mutant) -> Expectation:
 
 
 def reference_agrees(mutant: Mutant) -> bool:
-    """Whether the reference answers as the lie in *mutant* says; true where no lie is known."""
+    """Whether the reference's answer is that of the fault in *mutant*; true if no fault is known."""
     expected = mutant.expected
     if expected is None:
         return True
@@ -67,17 +67,17 @@ def judged_result(mutant: Mutant, expected: Expectation, observation: Observatio
     verdict = judge(case, observation)
     if verdict.outcome in TOLERATED:
         return TargetResult(TOLERATED[verdict.outcome])
-    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # the judge's words are classes of ours
+    kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # severities are outcome classes
     return TargetResult(
         kind, verdict.field and _without_indexes(verdict.field), verdict.why, difference=verdict.difference
     )
 
 
 def is_right(expected: Expectation, observation: Observation) -> bool:
-    """Whether the judge is sure to agree: every field that is shown is as it should be.
+    """Whether every exposed field is right, so that the judge certainly agrees.
 
-    A third of the time that an input takes would else go into making the right answer
-    look like the testee's.  It may say no to what the judge agrees with, not the other way.
+    This saves a third of the time of an input.  It may return False for an answer with
+    which the judge agrees, but never True for a wrong one.
     """
     if not isinstance(observation, Decoded) or observation.error is not None or expected.verdict == "invalid":
         return False
@@ -86,7 +86,7 @@ def is_right(expected: Expectation, observation: Observation) -> bool:
 
 
 def is_right_so_far(expected: Expectation, given: Sequence[WireBatch]) -> bool:
-    """Whether there may be an error, and what was *given* before it is sure to be the first of what is expected."""
+    """Whether an error is allowed, and the *given* batches before it are the first of the expected ones."""
     if expected.verdict == "valid" or len(given) > len(expected.batches):
         return False
     return all(map(_is_same, expected.batches, given))
@@ -121,9 +121,9 @@ class CodecTarget:
     """A testee in process.
 
     Attributes:
-        testee: what decodes.
-        packages: of the codec itself, not of the adapter.
-        documented: the names of the exceptions that its users are told of.
+        testee: the adapter.
+        packages: the packages of the codec itself.
+        documented: the names of its documented exceptions.
     """
 
     testee: Testee
@@ -131,7 +131,7 @@ class CodecTarget:
     documented: frozenset[str]
 
     def check(self, mutant: Mutant) -> TargetResult:
-        """Decode, and say what that is worth."""
+        """Decode *mutant* and judge the result."""
         expected = right_answer(mutant)
         try:
             observed = Decoded(tuple(self.testee.decode(mutant.data)))
@@ -148,11 +148,11 @@ class CodecTarget:
         return judged_result(mutant, expected, observed)
 
     def is_documented(self, error: BaseException) -> bool:
-        """Whether its users are told of *error*."""
+        """Whether *error* is a documented exception of the codec."""
         return any(cls.__name__ in self.documented for cls in type(error).__mro__)
 
 
 def codec_target(name: str, module: str, packages: tuple[str, ...], documented: tuple[str, ...]) -> Target:
-    """The testee *module* as a target; ImportError where what it needs is not installed."""
+    """The testee *module* as a target; ImportError if its codec is not installed."""
     testee = load_testee(module)
     return Target(name, testee.VERSION, packages, CodecTarget(testee, packages, frozenset(documented)).check)

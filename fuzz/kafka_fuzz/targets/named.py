@@ -1,4 +1,4 @@
-"""The targets that run in a process, by name; the compiled ones too, which may take it with them."""
+"""In-process targets by name, with the compiled ones, which may crash their process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from kafka_fuzz.targets import TARGETS, TESTEES, Target
 from kafka_fuzz.targets.codecs import codec_target
 
-# Like `TARGETS`, but nobody should run these in a process that has to live.
+# Like `TARGETS`; these may crash their process.
 COMPILED: Final = {
     "aiokafka": partial(
         codec_target,
@@ -20,9 +20,9 @@ COMPILED: Final = {
     ),
 }
 NAMES: Final = (*TARGETS, *COMPILED)
-# Rust tells at length how it came to abort, which takes longer than all the rest.
+# Printing a Rust backtrace takes longer than everything else.
 BRIEF: Final = {"RUST_BACKTRACE": "0"}
-# aiokafka decides when it is imported.
+# aiokafka reads the variable when it is imported.
 ENVIRONMENT: Final = {"aiokafka-pure": {"AIOKAFKA_NO_EXTENSIONS": "1"}, "aiokafka": {"AIOKAFKA_NO_EXTENSIONS": ""}}
 
 

@@ -198,7 +198,7 @@ SEVERITY: Final[dict[OutcomeClass, Severity]] = {
 MOST_DETAIL: Final = 200
 
 
-class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": "lie"}):
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one input on one target.
 
     Attributes:
@@ -206,7 +206,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, rename={"fault": 
         kind: the class.
         detail: the exception's type, the signal, or the path of the first field that differs.
         function: the innermost function of the target's package, `module.function`.
-        fault: the label of the fault in the input, if there is one; files and keys call it `lie`.
+        fault: the label of the fault in the input, if there is one.
         why: the reason in one sentence; not part of the key.
         relation: how a wrong value differs, for targets in process; not part of the key.
     """

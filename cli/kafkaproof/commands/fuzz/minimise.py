@@ -14,6 +14,7 @@ from kafka_conformance.sanitize import printable
 from kafka_fuzz.encode.testees import finding_batch
 from kafka_fuzz.executors import NoTarget, open_executor
 from kafka_fuzz.findings import FINDING_FILE, FINDINGS_FOLDER, INPUT_FILE, FuzzFinding, TargetMode, write_atomically
+from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.worker import Done
 from kafkaproof.cli import CANNOT_RUN, OK
@@ -41,7 +42,7 @@ def given_find(text: str, directory: Path) -> MinimiseInput:
 def of_folder(folder: Path) -> MinimiseInput:
     """The finding in *folder*; a usage error where it cannot be read."""
     try:
-        finding = msgspec.json.decode((folder / FINDING_FILE).read_bytes(), type=FuzzFinding)
+        finding = msgspec.json.decode(with_current_fields((folder / FINDING_FILE).read_bytes()), type=FuzzFinding)
         return MinimiseInput((folder / INPUT_FILE).read_bytes(), folder / INPUT_FILE, finding)
     except (OSError, msgspec.MsgspecError) as error:
         raise click.UsageError(f"{folder} holds no finding: {error}") from error
