@@ -53,7 +53,8 @@ from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import PROTOCOL, Capability, HelloReply, Refusal
 from kafka_corpus.case import Case, Op
-from kafka_corpus.vectors import CODEC_OPS, corpus_hash, input_of, load_vectors
+from kafka_corpus.vector_format import CODEC_OPS, input_of
+from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS

@@ -172,7 +172,7 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
     """Pass, fail, skip or expectedly fail, as the verdict and the known deviations say."""
     __tracebackhide__ = True
     from kafka_conformance.in_process import case_failure_text
-    from kafka_corpus.vectors import matches
+    from kafka_corpus.vector_format import matches
 
     item.user_properties.append((PROPERTY, f"{verdict.outcome} {file}"))
     item.user_properties.append((f"{PROPERTY}_case", case.id))
@@ -304,7 +304,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def _stale(config: pytest.Config) -> Iterator[tuple[str, Deviation]]:
     """Entries about cases that were run, none of which deviates so."""
-    from kafka_corpus.vectors import matches
+    from kafka_corpus.vector_format import matches
 
     state = config.stash[STATE]
     for file, outcomes in state.outcomes.items():

@@ -13,7 +13,7 @@ from kafka_records.layout import MAGIC_OFFSET
 
 # Bytes that are shown where data differ.
 SHOWN = 8
-# Said about segments in words that differ with every release; kept, not compared.
+# The text of DumpLogSegments differs with every release; it is kept, not compared.
 IN_WORDS = frozenset({"text"})
 # The last produce version that takes v0 and v1.
 LAST_OF_V1 = 2

@@ -68,7 +68,7 @@ def batches_hash(batches: Sequence[WireBatch]) -> str:
 def disagreement(case: Case, answer: Answer) -> str:
     """Why *answer* contradicts *case*, or an empty string.
 
-    A full answer will do as well as a brief one.  What was skipped contradicts nothing.
+    *answer* may be full or brief.  A skipped case contradicts nothing.
     """
     match answer.verdict:
         case "skipped":

@@ -1,4 +1,4 @@
-"""Values of a case: an input, the right answer, and the reason.
+"""The parts of a case: an input, the right answer, and the reason.
 
 A case is written as a function (`kafka_corpus.registry`), compiled to one line
 of a vector file (`kafka_corpus.vectors`) and judged by `kafka_conformance`.
@@ -86,8 +86,8 @@ class Case:
         refs: JIRA issues, KIPs, seed lines.
         since: the corpus version that brought it.
         supersedes: the id that this case replaces.
-        aborted: decode: producer id and first offset of each transaction that the fetch names as aborted, for those
-            who read committed data; None if the case is not about that.
+        aborted: decode: producer id and first offset of each transaction that the fetch lists as aborted, for
+            read_committed consumers; None if the case is not about them.
     """
 
     id: str

@@ -1,6 +1,6 @@
-"""Check the corpus: what is committed is what the case functions make, and it holds together.
+"""Check the corpus: the committed files are those that the case functions make, and they are consistent.
 
-Each drift says where, and what to do or what differs.
+Each drift names the place and the difference, or the command that corrects it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_records import Batch
 from kafka_records.rules import Check, all_rules
 
 COMPILE: Final = "run `kafkaproof corpus compile`"
-# How a rule can be checked: each way needs a case that goes it.
+# How a rule can be checked: each way needs a case that uses it.
 DIRECTIONS: Final[tuple[Check, ...]] = ("decode", "encode", "produce", "fetch")
 
 
@@ -37,7 +37,7 @@ BEYOND_SCENARIOS: Final[Mapping[str, str]] = {
 
 
 class Drift(NamedTuple):
-    """Something that does not hold: which check, where, and what."""
+    """A failed check: its name, the place, and the difference."""
 
     check: str
     where: str
@@ -48,7 +48,7 @@ class Drift(NamedTuple):
 
 
 def check(cases: Sequence[Case], root: Path) -> list[Drift]:
-    """Everything that does not hold for *cases* and the files below *root*."""
+    """Every failed check of *cases* and the files below *root*."""
     try:
         compiled = compile_corpus(cases, root, reuse=False)
     except line_files.BadFileError as error:
@@ -61,7 +61,7 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *file_drifts(compiled, root),
         *disagreements(compiled.cases, compiled.answers),
         *missing_rules(compiled.cases),
-        *(Drift("rules", id_, "no case shows who is right") for id_ in errata.unshown(compiled.cases)),
+        *(Drift("rules", id_, "no case shows which source is right") for id_ in errata.unshown(compiled.cases)),
         *repeated_inputs(compiled.cases),
         *(
             Drift("brokers", where, why)
@@ -76,7 +76,7 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
 
 def retired_drifts(root: Path) -> Iterator[Drift]:
     """Lines of retired ids that do not have the content that their hash is of."""
-    for line in area_files.read_all_areas(root):
+    for line in area_files.VECTORS.read(root):
         if line.retired and content_hash(area_files.case_in(line, root)) != line.sha256:
             yield Drift("ids", line.id, "is retired, and its line was changed since")
 
@@ -88,13 +88,13 @@ def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
         wanted, found = compiled.files.get(name), stored.get(name)
         if wanted == found:
             continue
-        if name.startswith(evidence.FOLDER):
+        if name.startswith(evidence.EVIDENCE.name):
             yield from evidence_drifts(name, found or b"", root)
         elif wanted is None:
             yield Drift("files", name, f"has no area any more; {COMPILE}")
         elif found is None:
             yield Drift("files", name, f"is missing; {COMPILE}")
-        elif name.startswith(area_files.FOLDER):
+        elif name.startswith(area_files.VECTORS.name):
             yield from line_drifts(name, wanted, found)
         else:
             yield Drift("files", name, f"is out of date; {COMPILE}")
@@ -102,7 +102,7 @@ def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
 
 def evidence_drifts(name: str, found: bytes, root: Path) -> Iterator[Drift]:
     """An evidence file in another form; `contradictions` find answers to cases that have changed."""
-    if found and found != evidence.evidence_text(evidence.load_evidence(root, [Path(name).stem]).values()):
+    if found and found != evidence.EVIDENCE.text(evidence.EVIDENCE.read(root, [Path(name).stem])):
         yield Drift("files", name, f"is not in canonical form; {COMPILE}")
 
 
@@ -117,13 +117,13 @@ def line_drifts(name: str, wanted: bytes, found: bytes) -> Iterator[Drift]:
 
 
 def by_id(lines: bytes) -> dict[str, dict[str, object]]:
-    """The vectors of a file as plain JSON."""
+    """The lines of a vector file as plain JSON, by id."""
     parsed = msgspec.json.Decoder(dict[str, object]).decode_lines(lines)
     return {str(vector["id"]): vector for vector in parsed}
 
 
 def drift_text(new: dict[str, object] | None, old: dict[str, object] | None) -> str:
-    """In which fields two vectors differ."""
+    """The fields in which two vectors differ."""
     if old is None:
         return f"is not compiled; {COMPILE}"
     if new is None:

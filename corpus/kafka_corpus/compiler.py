@@ -6,7 +6,7 @@ its compressed bytes and the reference's answer from its old line, so compiling 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,12 +19,14 @@ from kafka_corpus.answers import ask_reference, brief
 from kafka_corpus.case import Case, Question
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, content_hash, line_of, parse_line
-from kafka_corpus.vectors import area_files, load_vectors
+from kafka_corpus.vectors import area_files
 from kafka_corpus.vectors.area_files import VectorLine
 from kafka_records import Batch
 
 # More than what fills two lz4 blocks is made at run time, from a recipe.
 MAX_INPUT: Final = 128 * 1024
+SCHEMA: Final = f"schema/{schema.FILE}"
+AREA_FOLDERS: Final = (area_files.VECTORS, evidence.EVIDENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def compile_corpus(
     """
     if refused := list(filter(None, map(too_big, cases))):
         raise ValueError("\n".join(refused))
-    stored = area_files.read_all_areas(root)
+    stored = area_files.VECTORS.read(root)
     old = {line.id: line for line in stored}
     lines = [_line(case, old.get(case.id), root, reuse=reuse) for case in sorted(cases, key=lambda case: case.id)]
     contents = {line.id: line.sha256 for line in lines}
@@ -104,7 +106,7 @@ def _line(case: Case, old: VectorLine | None, root: Path, *, reuse: bool) -> Vec
 def _reference_answer(case: Case) -> msgspec.Raw:
     # The reference gets the case as the vector has it: a line does not hold all that a `Batch` can.
     as_vector = parse_line(line_of(case))
-    return area_files.raw_answer(brief(as_vector, ask_reference(as_vector)))
+    return msgspec.Raw(msgspec.json.encode(brief(as_vector, ask_reference(as_vector))))
 
 
 def held(line: VectorLine, areas: Collection[str] | None) -> bool:
@@ -114,13 +116,11 @@ def held(line: VectorLine, areas: Collection[str] | None) -> bool:
 
 def _files(lines: Sequence[VectorLine], root: Path, areas: Collection[str] | None) -> dict[str, bytes]:
     """The files of *areas*, or all of them and the schema."""
-    vectors = area_files.area_texts(line for line in lines if held(line, areas))
+    vectors = area_files.VECTORS.texts(line for line in lines if held(line, areas))
     live = {line.id: line.sha256 for line in lines if not line.retired}
-    recorded = evidence.evidence_files(evidence.pruned(evidence.load_evidence(root, areas), live))
+    current = evidence.pruned(evidence.load_evidence(root, areas), live)
+    recorded = evidence.EVIDENCE.texts(current.values())
     return vectors | recorded | ({SCHEMA: schema.schema_text()} if areas is None else {})
-
-
-SCHEMA: Final = f"schema/{schema.FILE}"
 
 
 def too_big(case: Case) -> str:
@@ -144,15 +144,9 @@ def batch_size(given: Question) -> int:
 
 def stored_files(root: Path) -> dict[str, bytes]:
     """The compiled files below *root*, by path."""
-    paths = [path for folder in FOLDERS for path in sorted((root / folder).glob(FOLDERS[folder]))]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
-
-
-FOLDERS: Final[Mapping[str, str]] = {
-    area_files.FOLDER: f"*{area_files.SUFFIX}",
-    evidence.FOLDER: f"*{evidence.SUFFIX}",
-    "schema": "*.json",
-}
+    names = [folder.path(area) for folder in AREA_FOLDERS for area in folder.areas(root)]
+    names += [f"schema/{path.name}" for path in sorted((root / "schema").glob("*.json"))]
+    return {name: (root / name).read_bytes() for name in names}
 
 
 def write_compiled(compiled: Compiled, root: Path, *, areas: Iterable[str] | None = None) -> list[str]:
@@ -162,17 +156,8 @@ def write_compiled(compiled: Compiled, root: Path, *, areas: Iterable[str] | Non
     """
     changed = line_files.changed_files(compiled.files, root)
     line_files.write_files(changed, root)
-    places = (
-        None
-        if areas is None
-        else {path(area) for area in areas for path in (area_files.area_path, evidence.evidence_path)}
-    )
+    places = None if areas is None else {folder.path(area) for area in areas for folder in AREA_FOLDERS}
     gone = [name for name in stored_files(root) if name not in compiled.files and (places is None or name in places)]
     for name in gone:
         (root / name).unlink()
     return sorted(changed) + gone
-
-
-def stored_cases(root: Path) -> list[Case]:
-    """The cases compiled below *root*, sorted by id."""
-    return load_vectors(root=root)

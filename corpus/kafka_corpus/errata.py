@@ -43,7 +43,7 @@ def showing(erratum: Erratum, cases: Iterable[Case]) -> list[Case]:
 
 
 def unshown(cases: Sequence[Case]) -> list[str]:
-    """The errata that no case shows."""
+    """The errata without a case."""
     return [erratum.id for erratum in errata() if not showing(erratum, cases)]
 
 

@@ -21,7 +21,8 @@ from typing import Final
 from kafka_corpus import manifest, schema
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.manifest import Manifest, manifest_of
-from kafka_corpus.vectors import input_of, line_of, load_vectors, package_root
+from kafka_corpus.vector_format import input_of, line_of
+from kafka_corpus.vectors import load_vectors, package_root
 
 INPUTS: Final = "inputs"
 

@@ -40,7 +40,7 @@ def breaches(
     *,
     rewrite: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Each id with which *cases* break their promise, and how.
+    """Each id whose promise *cases* break, and the reason.
 
     Args:
         stored: every line that there is.
@@ -57,7 +57,7 @@ def breaches(
     there = Counter(line.id for line in stored)
     for case in cases:
         if case.supersedes and case.supersedes not in there:
-            yield case.id, f"supersedes {case.supersedes}, which never was"
+            yield case.id, f"supersedes {case.supersedes}, which is not a known id"
     for id_ in sorted(id_ for id_, times in there.items() if times > 1):
         yield id_, "has two lines in its vector file"
 

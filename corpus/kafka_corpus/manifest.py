@@ -55,7 +55,7 @@ def manifest_of(cases: Sequence[Case], files: Mapping[str, bytes], root: Path) -
         ops=_count(case.op for case in cases),
         verdicts=_count(case.expect.verdict for case in cases),
         sha256=corpus_hash(root),
-        libraries=compressed_bytes.all_libraries(line.libraries for line in area_files.read_all_areas(root)),
+        libraries=compressed_bytes.all_libraries(line.libraries for line in area_files.VECTORS.read(root)),
         files={name: VectorFile(data.count(b"\n"), sha256(data).hexdigest()) for name, data in files.items()},
     )
 

@@ -62,12 +62,12 @@ ROLLING: Final = frozenset({"segment.bytes", "segment.ms", "segment.index.bytes"
 
 
 class Unpredicted(Exception):
-    """The reference has nothing to say about this."""
+    """The reference makes no prediction for this."""
 
 
 @dataclass(slots=True)
 class _Producer:
-    """A producer that the broker named, and its transaction on our partition."""
+    """A producer with an id from the broker, and its transaction on the partition."""
 
     id: int
     is_transactional: bool
@@ -77,7 +77,7 @@ class _Producer:
 
 @dataclass(slots=True)
 class _Partition:
-    """The partition that a scenario is played on, as far as it has got."""
+    """The state of a scenario's partition after the steps so far."""
 
     release: str
     settings: dict[str, str]

@@ -1,9 +1,9 @@
 """Inputs that are too large to keep, made when they are needed.
 
 A recipe is a name and plain arguments; a small piece is compressed once and
-repeated, so that even a GiB takes a fraction of a second and a few MiB.  What
-comes out need not be the same bytes with every release of a library: it is
-refused whatever they are, or stands for the same records.
+repeated, so that even a GiB takes a fraction of a second and a few MiB.  The
+bytes may differ between releases of a codec library: they hold the same records,
+or are refused in either form.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from kafka_corpus.case import Case, Compare, Expectation, Op, Question, Recipe, Verdict
@@ -88,21 +87,21 @@ def registered(areas: Collection[str] | None = None) -> Iterator[Case]:
 
 def build_registered(base: str, entry: RegisteredCase) -> Iterator[Case]:
     """The cases of one function, one for each parameter."""
-    make = partial(build_case, entry=entry, area=base.partition(".")[0])
+    title = case_title(entry.function)
     if entry.each is None:
-        yield make(base, draft=entry.function(), title=case_title(entry.function))
+        yield build_case(base, title, entry, entry.function())
         return
     for name, value in entry.each.items():
-        yield make(f"{base}[{name}]", draft=entry.function(value), title=f"{case_title(entry.function)} [{name}]")
+        yield build_case(f"{base}[{name}]", f"{title} [{name}]", entry, entry.function(value))
 
 
-def build_case(id_: str, *, entry: RegisteredCase, area: str, draft: Draft, title: str) -> Case:
+def build_case(id_: str, title: str, entry: RegisteredCase, draft: Draft) -> Case:
     """A draft with everything that its registration says about it."""
     return Case(
         id=id_,
         title=title,
         rules=entry.rules,
-        area=area,
+        area=id_.partition(".")[0],
         op=draft.op,
         input=draft.input,
         expect=draft.expect,
@@ -127,7 +126,7 @@ def valid(data: bytes | Recipe, *batches: Batch, compare: Compare = "exact") -> 
 def reads_committed(
     data: bytes, *batches: Batch, aborted: Iterable[tuple[int, int]] = (), seen: Iterable[int], why: str = ""
 ) -> Draft:
-    """*data* has to decode to *batches*, of which one that reads committed data sees the records at the offsets *seen*.
+    """*data* has to decode to *batches*; a read_committed consumer sees the records at the offsets *seen*.
 
     Args:
         data: what was fetched, from offset 0 on.

@@ -1,7 +1,7 @@
 """Scenarios: steps on a fresh partition of a broker, and its answers.
 
 A step is one request, or one thing that happens to the broker; an answer belongs
-to each.  Answers are the same whenever they are given: a broker's time becomes
+to each.  Answers do not depend on when they were recorded: a broker's time becomes
 `NOW` in them, and producer ids that it assigned become those of `producer_id`.
 """
 
@@ -59,11 +59,11 @@ class Produce(msgspec.Struct, frozen=True, tag_field="do", tag="produce", omit_d
     )
 
     def is_null(self) -> bool:
-        """Whether there are no records at all, not even none."""
+        """Whether the records are null, which is not the same as empty."""
         return self.data is UNSET and self.recipe is UNSET
 
     def is_plain(self) -> bool:
-        """Whether it is one payload, answered for its own sake."""
+        """Whether the step is one payload without a producer, a second partition or another topic."""
         alone = self.again is UNSET and self.beside is UNSET and not (self.topic or self.producer or self.transactional)
         return alone and self.acks != 0 and not self.is_null()
 
@@ -105,7 +105,7 @@ class FindOffset(msgspec.Struct, frozen=True, tag_field="do", tag="find_offset",
 
 
 class Clean(msgspec.Struct, frozen=True, tag_field="do", tag="clean"):
-    """Have the cleaner go over all that is there; the answer holds the segments then; `silent` if it keeps away."""
+    """Run the cleaner over the whole log; the answer holds the segments after it; `silent` if it skips the log."""
 
 
 class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_defaults=True):
@@ -223,7 +223,7 @@ class Scenario:
         return (step for step in self.steps if isinstance(step, Produce))
 
     def restarts(self) -> bool:
-        """Whether the broker is ended in it."""
+        """Whether a step ends the broker."""
         return any(isinstance(step, Restart | Edit) for step in self.steps)
 
     def is_plain(self) -> bool:

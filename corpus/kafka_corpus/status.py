@@ -50,10 +50,7 @@ def waiting(root: Path) -> Waiting:
     Raises:
         line_files.BadFileError: a file below *root* cannot be read.
     """
-    contents = {
-        id_: content for area in area_files.area_names(root) for id_, content in area_files.content_hashes(root, area)
-    }
-    recorded = evidence.load_evidence(root)
+    contents, recorded = dict(area_files.content_hashes(root)), evidence.load_evidence(root)
     current, cases = evidence.pruned(recorded, contents), load_vectors(root=root)
     return Waiting(_of_clients(recorded, current, cases), _of_brokers(recorded, current, cases))
 

@@ -1,6 +1,6 @@
 """Hypothesis strategies for valid and nearly valid batches of every format.
 
-For property tests of any codec, ours or yours (`pip install "kafkaproof[strategies]"`):
+For property tests of any codec (`pip install "kafkaproof[strategies]"`):
 
     @given(strategies.encoded(strategies.logs()))
     def test_my_codec_reads_what_kafka_reads(data):
@@ -12,8 +12,8 @@ For property tests of any codec, ours or yours (`pip install "kafkaproof[strateg
         with pytest.raises(MyError):
             my_codec.decode(data)
 
-What a strategy calls valid survives `encode` and `decode` unchanged, and Kafka's own
-reader takes it.
+A valid batch survives `encode` and `decode` unchanged, and Kafka's own
+reader accepts it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from kafka_records import Batch, Header, Record, encode, encode_control
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, NO_TIMESTAMP, Compression, TimestampType
 from kafka_records.control import ControlRecord
 
-# Small sizes find the same mistakes as large ones, and fit on a screen.
+# Small sizes find the same defects as large ones, and fit on a screen.
 MAX_TEXT: Final = 40
 MAX_RECORDS: Final = 6
-# How far compaction may push neighbours apart.
+# The largest gap between offsets that compaction leaves.
 MAX_GAP: Final = 1000
 INT16_MAX: Final = 2**15 - 1
 MAGICS: Final = (0, 1, 2)

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_corpus import cases
-from kafka_corpus.vectors import content_hash, load_vectors, package_root
+from kafka_corpus.vector_format import content_hash
+from kafka_corpus.vectors import load_vectors, package_root
 from kafka_records.rules import errata
 from kafkaproof.commands.corpus import corpus
 

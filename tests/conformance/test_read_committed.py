@@ -12,7 +12,8 @@ from kafka_conformance.runner.requests import group_cases, is_relevant, relevant
 from kafka_conformance.testees import aiokafka_, interface, kafka_python, reference, serve
 from kafka_conformance.testees.protocol import CodecAnswer, DecodeRequest, HelloReply
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import line_of, load_vectors, parse_line
+from kafka_corpus.vector_format import line_of, parse_line
+from kafka_corpus.vectors import load_vectors
 from kafka_records.fetching import committed
 
 CASES = [case for case in load_vectors() if case.aborted is not None]

@@ -15,6 +15,7 @@ from kafka_corpus.evidence.recorded import broker_answer
 from kafka_corpus.registry import Draft, error_answer, produced, scene, stored
 from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_corpus.vector_format import BriefStep, BrokerAnswer, content_hash, to_vector
+from kafka_corpus.vectors import load_vectors
 
 BATCH = bytes_of(batch_of(*some_records(2)))
 TAKEN = StepAnswer(base_offset=0, data=put(BATCH, "partition_leader_epoch", 0))
@@ -62,7 +63,7 @@ def found(root: Path, answers: dict[str, dict[str, Answers]]) -> list[str]:
 def test_right_answers(place: Path) -> None:
     """Answers as expected and as predicted are no drift, and stand in the vectors by release."""
     assert found(place, {"2.8.2": RIGHT, "4.4.0": RIGHT}) == []
-    (first, second) = compiler.stored_cases(place)
+    (first, second) = load_vectors(root=place)
     as_expected = {"as_expected": True}
     assert first.evidence["brokers"] == second.evidence["brokers"] == {"2.8.2": as_expected, "4.4.0": as_expected}
 
@@ -82,7 +83,7 @@ def test_older_brokers_may_differ(place: Path) -> None:
     """A different answer of an older release is kept in full."""
     old = RIGHT | {"sample.refused": (StepAnswer(error_code=2),)}
     assert found(place, {"2.0.1": old, "4.4.0": RIGHT}) == []
-    shown = compiler.stored_cases(place)[0].evidence["brokers"]
+    shown = load_vectors(root=place)[0].evidence["brokers"]
     assert shown == {"2.0.1": {"steps": [{"error_code": 2}]}, "4.4.0": {"as_expected": True}}
 
 
@@ -94,9 +95,11 @@ def test_predictions(place: Path) -> None:
         "sample.taken: the reference predicts for 2.8.2 what the broker does not answer: "
         "[0].base_offset is 7, expected 0"
     ]
-    entry = '[[reviewed]]\nids = ["sample.taken"]\nreleases = ["2.8.2"]\nrule = "OFF-01"\nwhy = "a test"\n'
-    (place / "evidence" / "brokers.toml").write_text(entry)
-    assert found(place, {"2.8.2": odd, "4.4.0": RIGHT}) == []
+    former = '[[reviewed]]\nids = ["sample.taken"]\nreleases = ["2.8.2"]\nrule = "OFF-01"\nwhy = "a test"\n'
+    entry = '[[issue]]\ncases = ["sample.taken"]\nversions = ["2.8.2"]\nrule = "OFF-01"\nreason = "a test"\n'
+    for text in (former, entry):
+        (place / "evidence" / "brokers.toml").write_text(text)
+        assert found(place, {"2.8.2": odd, "4.4.0": RIGHT}) == []
     assert found(place, {"2.8.2": RIGHT, "4.4.0": RIGHT}) == [
         "sample.taken: brokers.toml covers nothing any more on 2.8.2: remove it"
     ]
@@ -128,7 +131,7 @@ def test_evidence_file(place: Path) -> None:
     assert evidence.load_evidence(place / "nowhere") == {}
 
 
-def test_release_that_cannot_be_asked(place: Path) -> None:
+def test_release_that_cannot_run_a_case(place: Path) -> None:
     """The reason is recorded; the release is not waited for, and has no answer."""
     recorded = brokers.with_release({}, "4.4.0", CONTENT, RIGHT)
     recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.taken": (TAKEN,)})

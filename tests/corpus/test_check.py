@@ -11,9 +11,9 @@ from kafka_corpus import compiler, compressed_bytes
 from kafka_corpus.authoring.build import put, reseal
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
-from kafka_corpus.evidence import CaseEvidence, evidence_text
+from kafka_corpus.evidence import EVIDENCE, CaseEvidence
 from kafka_corpus.registry import produced, stored
-from kafka_corpus.vectors import content_hash
+from kafka_corpus.vector_format import content_hash
 from kafka_records import Batch
 
 
@@ -103,7 +103,7 @@ def test_stale_reference_answer(sample: list[Case], root: Path) -> None:
 def test_evidence_in_another_form(sample: list[Case], root: Path) -> None:
     """An evidence file whose lines are not sorted, as after a merge by hand, is found, and compiling corrects it."""
     lines = [CaseEvidence(case.id, content_hash(case)) for case in sample[:2]]
-    (root / "evidence" / "sample.ndjson").write_bytes(b"".join(evidence_text([line]) for line in reversed(lines)))
+    (root / "evidence" / "sample.ndjson").write_bytes(b"".join(EVIDENCE.text([line]) for line in reversed(lines)))
     assert drifts(sample, root) == [("files", "evidence/sample.ndjson")]
     compiler.write_compiled(compiler.compile_corpus(sample, root), root)
     assert drifts(sample, root) == []

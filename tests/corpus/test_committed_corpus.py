@@ -10,16 +10,8 @@ from kafka_corpus import check, evidence, schema
 from kafka_corpus.answers import ask_reference, disagreement
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.cases import all_cases
-from kafka_corpus.vectors import (
-    area_files,
-    content_hash,
-    corpus_hash,
-    corpus_hash_of,
-    line_of,
-    load_vectors,
-    matches,
-    package_root,
-)
+from kafka_corpus.vector_format import content_hash, corpus_hash_of, line_of, matches
+from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
 from kafka_corpus.vectors.area_files import content_hashes
 from kafka_records.rules import all_rules
 
@@ -106,7 +98,7 @@ def test_lines_satisfy_schema(area: str) -> None:
 
 def test_content_hashes() -> None:
     """Each line has the hash of its content, which no other line has."""
-    hashes = [pair for area in area_files.area_names(package_root()) for pair in content_hashes(package_root(), area)]
+    hashes = content_hashes(package_root())
     assert sorted(hashes) == [(case.id, content_hash(case)) for case in CASES]
     assert len({content for _, content in hashes}) == len(CASES)
 

@@ -14,7 +14,8 @@ from kafka_corpus.answers import ask_reference, batches_hash, disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.check import check
 from kafka_corpus.evidence import clients
-from kafka_corpus.vectors import Answer, content_hash, line_of, load_vectors
+from kafka_corpus.vector_format import Answer, content_hash, line_of
+from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 
 
@@ -50,7 +51,7 @@ def recorded(root: Path, sample: list[Case], **other: object) -> list[str]:
 def test_right_answers(root: Path, sample: list[Case]) -> None:
     """Answers that are right need no review, and stand in the vectors beside the reference's."""
     assert recorded(root, sample) == []
-    reads = compiler.stored_cases(root)[2]
+    reads = load_vectors(root=root)[2]
     answer = {"verdict": "ok", "batches_sha256": batches_hash([to_wire(reads.expect.batches[0])])}
     assert reads.evidence == {"reference": answer, "java": {"4.4.0": answer}}
 
@@ -61,7 +62,7 @@ def test_contradiction(root: Path, sample: list[Case]) -> None:
     assert found.startswith(
         "java 4.4.0 sample.reads: contradicts the case, and reviewed.toml has no reason for it: 0 batches"
     )
-    assert compiler.stored_cases(root)[2].evidence["java"]["4.4.0"]["batches"] == []
+    assert load_vectors(root=root)[2].evidence["java"]["4.4.0"]["batches"] == []
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_evidence_travels(root: Path, sample: list[Case]) -> None:
     assert copy == case
     assert dict(copy.evidence) == dict(case.evidence)
     (root / "evidence" / "sample.ndjson").unlink()
-    assert list(compiler.stored_cases(root)[2].evidence) == ["reference", "java"]
+    assert list(load_vectors(root=root)[2].evidence) == ["reference", "java"]
     touched = root / "vectors" / "sample.ndjson"
     os.utime(touched, ns=(0, 0))
-    assert list(compiler.stored_cases(root)[2].evidence) == ["reference"]
+    assert list(load_vectors(root=root)[2].evidence) == ["reference"]

@@ -22,14 +22,14 @@ def compiled(root: Path, cases: Sequence[Case], retire: Sequence[str] = ()) -> l
 
 def lines(root: Path) -> dict[str, VectorLine]:
     """The registered ids, each with its line."""
-    return {line.id: line for line in area_files.read_all_areas(root)}
+    return {line.id: line for line in area_files.VECTORS.read(root)}
 
 
 def test_unchanged(root: Path, sample: list[Case]) -> None:
     """The same cases break no promise and change no line."""
-    before = area_files.read_all_areas(root)
+    before = area_files.VECTORS.read(root)
     assert compiled(root, sample) == []
-    assert area_files.read_all_areas(root) == before
+    assert area_files.VECTORS.read(root) == before
 
 
 def test_new_id_is_one_line(root: Path, sample: list[Case]) -> None:
@@ -84,9 +84,9 @@ def test_superseded_in_another_area(root: Path, sample: list[Case]) -> None:
 def test_retired_by_hand(root: Path, sample: list[Case]) -> None:
     """An id that nothing replaces can be retired, and stays so."""
     assert compiled(root, sample[1:], retire=["sample.accepts"]) == []
-    retired = area_files.read_all_areas(root)
+    retired = area_files.VECTORS.read(root)
     assert compiled(root, sample[1:]) == []
-    assert area_files.read_all_areas(root) == retired
+    assert area_files.VECTORS.read(root) == retired
 
 
 def test_never_used_again(root: Path, sample: list[Case]) -> None:
@@ -100,14 +100,14 @@ def test_area_of_retired_ids(root: Path, sample: list[Case]) -> None:
     gone = replace(sample[0], id="gone.case", area="gone", input=b"gone")
     assert compiled(root, [*sample, gone]) == []
     assert compiled(root, sample, retire=["gone.case"]) == []
-    assert area_files.area_names(root) == ["gone", "sample"]
+    assert area_files.VECTORS.areas(root) == ["gone", "sample"]
     assert [case.area for case in load_vectors(root=root)] == ["sample"] * len(sample)
 
 
 def test_supersedes_nothing(root: Path, sample: list[Case]) -> None:
     """A case cannot supersede an id that never was."""
     new = [*sample, replace(sample[0], id="sample.new", supersedes="sample.typo")]
-    assert ("sample.new", "supersedes sample.typo, which never was") in compiled(root, new)
+    assert ("sample.new", "supersedes sample.typo, which is not a known id") in compiled(root, new)
 
 
 def test_superseded_but_there(root: Path, sample: list[Case]) -> None:
@@ -118,7 +118,7 @@ def test_superseded_but_there(root: Path, sample: list[Case]) -> None:
 
 def test_repeated_line(root: Path, sample: list[Case]) -> None:
     """An id has one line."""
-    registered = area_files.read_all_areas(root)
+    registered = area_files.VECTORS.read(root)
     contents = {line.id: line.sha256 for line in registered}
     found = id_registry.breaches([*registered, registered[0]], sample, contents, {})
     assert list(found) == [("sample.accepts", "has two lines in its vector file")]

@@ -31,7 +31,7 @@ from kafka_corpus.scenario import (
     op_of,
     producer_id,
 )
-from kafka_corpus.vectors import input_of, line_of, parse_line
+from kafka_corpus.vector_format import input_of, line_of, parse_line
 from kafka_records import Record
 
 BATCH = bytes_of(batch_of(*some_records(3)))

@@ -11,7 +11,7 @@ import pytest
 from kafka_corpus import schema, vector_format
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.cases import all_cases
-from kafka_corpus.vectors import content_hash, corpus_hash_of, line_of, matches, parse_line
+from kafka_corpus.vector_format import content_hash, corpus_hash_of, line_of, matches, parse_line
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,8 @@ from kafka_conformance.testees.known import OURS, KnownTestee, find_testee, know
 from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
 from kafka_corpus.known_issues import BadIssueList
-from kafka_corpus.vectors import CODEC_OPS, corpus_hash, load_vectors
+from kafka_corpus.vector_format import CODEC_OPS
+from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
 from kafkaproof.commands.output import say_json
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_corpus.vectors import UNRELEASED, corpus_hash, line_of, load_vectors, package_root
+from kafka_corpus.vector_format import UNRELEASED, line_of
+from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
 
 if TYPE_CHECKING:
     from kafka_corpus.case import Case

@@ -100,7 +100,8 @@ def from_case(case_id: str) -> tuple[str, bytes]:
     # No other way in needs the corpus.
     from kafka_corpus.prediction import step_payload
     from kafka_corpus.scenario import Scenario
-    from kafka_corpus.vectors import input_of, load_vectors
+    from kafka_corpus.vector_format import input_of
+    from kafka_corpus.vectors import load_vectors
 
     cases = {case.id: case for case in load_vectors()}
     if case_id not in cases:

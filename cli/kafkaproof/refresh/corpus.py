@@ -52,7 +52,7 @@ def vector_tasks(made: Compiled, root: Path) -> Iterator[RefreshTask]:
     """A task if any file is not as compiled."""
     files = line_files.changed_files(made.files, root)
     if files:
-        old = {line.id: line.sha256 for line in area_files.read_all_areas(root)}
+        old = {line.id: line.sha256 for line in area_files.VECTORS.read(root)}
         new = sum(old.get(id_) != content for id_, content in made.contents.items())
         name = f"vectors ({', '.join(sorted(files))})"
         yield RefreshTask(VECTORS, name, new, "new or changed cases", run=partial(_write_vectors, made, root))

@@ -21,7 +21,7 @@ from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connection import CannotRun, connect
 from kafka_conformance.testees.known import KnownTestee, known_testees
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import content_hash, corpus_hash_of
+from kafka_corpus.vector_format import content_hash, corpus_hash_of
 from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
 
 RESULTS: Final = "results"

@@ -33,7 +33,7 @@ from kafka_corpus.scenario import (
     Scenario,
     StepAnswer,
 )
-from kafka_corpus.vectors import content_hash
+from kafka_corpus.vector_format import content_hash
 
 UNKNOWN_SERVER_ERROR: Final = -1
 # So many partitions are looked at on the disk together.

@@ -19,7 +19,7 @@ from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import folder_name, said
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.vectors import input_of, matches
+from kafka_corpus.vector_format import input_of, matches
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
 

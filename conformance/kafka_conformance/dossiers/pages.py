@@ -15,7 +15,7 @@ from kafka_conformance.reports.explain import explanation_lines as explained_lin
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.vectors import input_of
+from kafka_corpus.vector_format import input_of
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, encode, explain
 from kafka_records.rules import rule

@@ -30,7 +30,8 @@ from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Made, Produce, Scenario, StepAnswer
-from kafka_corpus.vectors import content_hash, input_of, package_root
+from kafka_corpus.vector_format import content_hash, input_of
+from kafka_corpus.vectors import package_root
 from kafka_records import Batch, RecordFormatError, decode
 from kafka_records.layout import MAGIC_OFFSET
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import input_of
+from kafka_corpus.vector_format import input_of
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS
 

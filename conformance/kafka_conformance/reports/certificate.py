@@ -32,7 +32,8 @@ from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import CODEC_OPS, corpus_hash
+from kafka_corpus.vector_format import CODEC_OPS
+from kafka_corpus.vectors import corpus_hash
 
 FORMAT: Final = "kafkaproof-certificate"
 VERSION: Final = 1

@@ -30,7 +30,7 @@ from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_corpus.case import Case, Op
 from kafka_corpus.evidence import Answers, Evidence
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vectors import content_hash
+from kafka_corpus.vector_format import content_hash
 
 # Operations that work over the network alone.
 OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")

@@ -28,7 +28,7 @@ from kafka_conformance.judge.verdict import SEVERITIES, Severity
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import KnownIssue, issue_list_text, load_issues
-from kafka_corpus.vectors import matches
+from kafka_corpus.vector_format import matches
 
 MAX_REASON: Final = 160
 FORMER: Final = {"deviation": {"case": "cases", "issue": "upstream"}}

@@ -21,7 +21,7 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, Unusable, result_line
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import content_hash, corpus_hash_of
+from kafka_corpus.vector_format import content_hash, corpus_hash_of
 
 FORMAT: Final = "kafkaproof-kept-results"
 VERSION: Final = 1

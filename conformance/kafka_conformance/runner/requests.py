@@ -34,7 +34,7 @@ from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecR
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import step_payload, version_of
 from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
-from kafka_corpus.vectors import input_of, matches
+from kafka_corpus.vector_format import input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD

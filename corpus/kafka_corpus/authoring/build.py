@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_corpus.authoring.frames import pack
+from kafka_corpus.authoring.frames import codec_id, pack
 from kafka_records import Batch, Header, Record
 from kafka_records.checksum import checksum_legacy, checksum_v2
-from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
+from kafka_records.constants import LOG_OVERHEAD, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1, Layout
 from kafka_records.log import split_entries
 from kafka_records.primitives import encode_nullable_int32
@@ -127,12 +127,12 @@ def raw_message(
 
 
 def reseal(batch: bytes) -> bytes:
-    """*batch* with the CRC that its bytes ask for; the length stays as it is."""
+    """*batch* with the CRC of its bytes; the length is not changed."""
     return put(batch, "crc", checksum_v2(batch))
 
 
 def signed(payload: bytes, producer_id: int, producer_epoch: int) -> bytes:
-    """The v2 batches of *payload* as that producer sends them: id and epoch in each, the CRC made right."""
+    """The v2 batches of *payload* as that producer sends them: id and epoch in each, the CRC recomputed."""
     batches = (payload[start:end] for start, end in split_entries(payload))
     return b"".join(
         reseal(put(put(batch, "producer_id", producer_id), "producer_epoch", producer_epoch)) for batch in batches
@@ -140,7 +140,7 @@ def signed(payload: bytes, producer_id: int, producer_epoch: int) -> bytes:
 
 
 def reseal_message(message: bytes) -> bytes:
-    """*message* with the CRC that its bytes ask for; the size stays as it is."""
+    """*message* with the CRC of its bytes; the size is not changed."""
     return put(message, "crc", checksum_legacy(message), layout=MESSAGE_V0)
 
 
@@ -153,12 +153,12 @@ def put(data: bytes, field: str, value: int, *, layout: Layout = BATCH_V2) -> by
 
 
 def flip(data: bytes, at: int, mask: int = 0x01) -> bytes:
-    """*data* with the bits of *mask* turned over in byte *at*."""
+    """*data* with the bits of *mask* inverted in byte *at*."""
     return data[:at] + bytes((data[at] ^ mask,)) + data[at + 1 :]
 
 
 def overlong_varint(value: int, size: int) -> bytes:
-    """The zig-zag form of *value* stretched to *size* bytes with empty groups."""
+    """The zig-zag form of *value*, padded to *size* bytes with empty groups."""
     short = encode_varlong(value)
     padding = size - len(short)
     if padding <= 0:
@@ -225,22 +225,22 @@ def raw_records(records: Iterable[Record], *, base_offset: int = 0, base_timesta
 
 def packed(codec: Compression, payload: bytes, *, attributes: int = 0, **fields: int) -> bytes:
     """A v2 batch of the records in *payload*, compressed with *codec* and with its bits set."""
-    codec_bits = COMPRESSIONS.index(codec)
-    return raw_batch(pack(codec, payload), attributes=attributes | codec_bits, **fields)
+    return raw_batch(pack(codec, payload), attributes=attributes | codec_id(codec), **fields)
 
 
-def sealed(batch: Batch, **fields: int) -> bytes:
-    """The bytes of a v2 *batch*, put together field by field; *fields* replaces header fields.
+def header_fields(batch: Batch, *, base_timestamp: int | None = None) -> dict[str, int]:
+    """The header fields of a v2 *batch* without those of its length and checksum.
 
-    The base timestamp is the delete horizon, else the first record's, else -1.
+    The base timestamp, unless given, is the delete horizon, else the first record's, else -1 (A07).
     """
-    first = batch.records[0].timestamp if batch.records else -1
-    base_timestamp = first if batch.delete_horizon is None else batch.delete_horizon
+    if base_timestamp is None:
+        first = batch.records[0].timestamp if batch.records else -1
+        base_timestamp = first if batch.delete_horizon is None else batch.delete_horizon
     flags = (batch.timestamp_type == "append", batch.transactional, batch.control, batch.delete_horizon is not None)
-    header: dict[str, int] = {
+    return {
         "base_offset": batch.base_offset,
         "partition_leader_epoch": batch.partition_leader_epoch,
-        "attributes": sum(bit << 3 + at for at, bit in enumerate(flags)),
+        "attributes": codec_id(batch.compression) | sum(bit << 3 + at for at, bit in enumerate(flags)),
         "last_offset_delta": batch.last_offset - batch.base_offset,
         "base_timestamp": base_timestamp,
         "max_timestamp": batch.max_timestamp,
@@ -248,7 +248,11 @@ def sealed(batch: Batch, **fields: int) -> bytes:
         "producer_epoch": batch.producer_epoch,
         "base_sequence": batch.base_sequence,
         "record_count": len(batch.records),
-        **fields,
     }
-    payload = raw_records(batch.records, base_offset=batch.base_offset, base_timestamp=base_timestamp)
-    return packed(batch.compression, payload, **header)
+
+
+def sealed(batch: Batch, **fields: int) -> bytes:
+    """The bytes of a v2 *batch*, put together field by field; *fields* replaces header fields."""
+    header = header_fields(batch)
+    payload = raw_records(batch.records, base_offset=batch.base_offset, base_timestamp=header["base_timestamp"])
+    return packed(batch.compression, payload, **(header | fields))

@@ -41,17 +41,17 @@ class EntryFault:
 
 
 def with_right_checksum(data: bytes) -> bytes:
-    """*data* with the checksum that its bytes ask for, whatever its magic."""
+    """*data* with the checksum of its bytes, in any magic."""
     return reseal(data) if data[MAGIC_OFFSET] == 2 else reseal_message(data)
 
 
 def resized(data: bytes) -> bytes:
-    """*data* with the length that it has, and the checksum."""
+    """*data* with its length field and its checksum recomputed."""
     return with_right_checksum(put(data, "message_size", len(data) - LOG_OVERHEAD, layout=MESSAGE_V0))
 
 
 def a_bit_of_the_body(data: bytes, choice: int) -> bytes:
-    """A bit flips after the checksum was made; a CRC finds every single one."""
+    """A bit is flipped after the checksum was computed; a CRC detects every single-bit error."""
     first = CRC_V2 if data[MAGIC_OFFSET] == 2 else ATTRIBUTES_OFFSET_LEGACY
     return flip(data, first + choice % (len(data) - first), 1 << choice % 8)
 
@@ -62,32 +62,32 @@ def a_size_that_none_has(data: bytes, choice: int) -> bytes:
 
 
 def an_unknown_magic(data: bytes, choice: int) -> bytes:
-    """A magic of 3 and more, or a negative one."""
-    # No reader gets as far as the checksum of a format that it does not know.
+    """A magic of 3 or more, or a negative one."""
+    # Readers refuse an unknown format before they look at the checksum.
     return put(data, "magic", (3, 4, 127, -1, -128)[choice % 5], layout=MESSAGE_V0)
 
 
 def an_unknown_codec(data: bytes, choice: int) -> bytes:
-    """One of the three codec ids that no codec has."""
+    """One of the three unused codec ids."""
     at = ATTRIBUTES_V2 if data[MAGIC_OFFSET] == 2 else ATTRIBUTES_OFFSET_LEGACY
     attributes = data[at] & ~CODEC_BITS | UNKNOWN_CODECS[choice % 3]
     return with_right_checksum(data[:at] + bytes((attributes,)) + data[at + 1 :])
 
 
 def more_records(data: bytes, choice: int) -> bytes:
-    """The header promises more records than there are."""
+    """The record count is higher than the number of records."""
     at = BATCH_V2.field("record_count")
     count = int.from_bytes(data[at.offset : at.offset + at.width], "big")
     return resized(put(data, "record_count", count + 1 + choice))
 
 
 def fewer_records(data: bytes, choice: int) -> bytes:
-    """The header leaves out records that are there; it never promises none, for HDR-16 allows that."""
+    """The record count is lower than the number of records; it is never 0, which HDR-16 allows."""
     return resized(data + tail_record(data) * (1 + choice % 3))
 
 
 def tail_record(data: bytes) -> bytes:
-    """A copy of the first record, to be put where the header does not count it."""
+    """A copy of the first record, to be appended without being counted in the header."""
     length, start = decode_varint(data, BATCH_V2.size, "length")
     return data[BATCH_V2.size : start + length]
 
@@ -103,7 +103,7 @@ def a_byte_too_many(data: bytes, choice: int) -> bytes:
 
 
 def a_byte_too_few(data: bytes, choice: int) -> bytes:
-    """The last record lacks its end, and the header says so honestly."""
+    """The last record lacks its end; the batch length agrees with the bytes that are left."""
     return resized(data[: -1 - choice % (len(data) - BATCH_V2.size)])
 
 

@@ -1,8 +1,8 @@
-"""Compressed frames put together by hand, each codec's framing open to every change.
+"""Compressed frames built by hand, so that a case can change any part of the framing.
 
 The compressors only know literals and runs of one byte, so their output is
-short to read and the same with every release of every library; what a case is
-about is the framing, and that decoders take any legal stream.
+short to read and the same with every release of every library.  The cases are
+about the framing, and about decoders that must take any legal stream.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = XERIAL_MAGIC + bytes.fromhex("0000000100000001")
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_MAX_BLOCK = 128 * 1024
-# A block of no bytes that says it is the last.
+# An empty block with the last-block flag.
 ZSTD_LAST_BLOCK = bytes.fromhex("010000")
 # Shorter runs are not worth a copy in any of the formats.
 SHORTEST_RUN = 12
@@ -160,7 +160,7 @@ def snappy_literal(data: bytes) -> bytes:
 
 
 def snappy_block(plain: bytes, *, claim: int | None = None) -> bytes:
-    """A raw snappy block; *claim* is the length that it says it has."""
+    """A raw snappy block; *claim* replaces the uncompressed length that it declares."""
     out = uvarint(len(plain) if claim is None else claim)
     for literals, length in runs(plain):
         out += b"".join(snappy_literal(literals[at : at + 65536]) for at in range(0, len(literals), 65536))
@@ -183,7 +183,7 @@ def xerial(*parts: bytes, header: bytes = XERIAL_HEADER) -> bytes:
 
 
 def lz4_length(length: int) -> tuple[int, bytes]:
-    """The half of a token and the bytes that say a length."""
+    """The four bits of a token, and the extra bytes, that encode a length."""
     if length < 15:
         return length, b""
     return 15, b"\xff" * ((length - 15) // 255) + bytes(((length - 15) % 255,))

@@ -39,12 +39,12 @@ def appends(*records: Record, **fields: Any) -> AnsweredStep:
 
 
 def cleans(*left: bytes) -> AnsweredStep:
-    """The cleaner goes over the log, and leaves these batches."""
+    """The cleaner runs over the log, and leaves these batches."""
     return Clean(), StepAnswer(data=b"".join(left))
 
 
 def shunned(*left: bytes) -> AnsweredStep:
-    """The cleaner keeps away from the log, in which these batches are."""
+    """The cleaner skips the log, which keeps these batches."""
     return Clean(), StepAnswer(data=b"".join(left), silent=True)
 
 

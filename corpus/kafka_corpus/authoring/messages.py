@@ -1,4 +1,4 @@
-"""v0 and v1 messages and wrappers by hand, and the batches that they have to be read as.
+"""v0 and v1 messages and wrappers built by hand, and the batches that they must decode to.
 
 The bytes come from `build.raw_message` and `frames`; nothing here uses the
 reference.
@@ -7,6 +7,7 @@ reference.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from kafka_corpus.authoring.build import TIMESTAMP, raw_message
 from kafka_corpus.authoring.frames import codec_id, pack
@@ -56,26 +57,9 @@ def set_of(records: Iterable[Record], magic: int, *, base: int = 0, attributes: 
     return b"".join(message_bytes(record, magic, base=base, attributes=attributes) for record in records)
 
 
-def wrap(
-    inner: bytes,
-    magic: int,
-    codec: Compression,
-    *,
-    offset: int = 0,
-    timestamp: int = TIMESTAMP,
-    attributes: int = 0,
-    key: bytes | None = None,
-) -> bytes:
-    """A wrapper around the plain message set *inner*; *attributes* are added to the codec's."""
-    return seal(
-        pack(codec, inner, magic=magic),
-        magic,
-        codec,
-        offset=offset,
-        timestamp=timestamp,
-        attributes=attributes,
-        key=key,
-    )
+def wrap(inner: bytes, magic: int, codec: Compression, **fields: Any) -> bytes:
+    """A wrapper around the plain message set *inner*; *fields* as for `seal`."""
+    return seal(pack(codec, inner, magic=magic), magic, codec, **fields)
 
 
 def seal(
@@ -88,7 +72,7 @@ def seal(
     attributes: int = 0,
     key: bytes | None = None,
 ) -> bytes:
-    """A wrapper around a value that is compressed already, or is invalid."""
+    """A wrapper around a value that is compressed already, or is invalid; *attributes* are added to the codec's."""
     return raw_message(magic, key, packed, offset=offset, attributes=codec_id(codec) | attributes, timestamp=timestamp)
 
 

@@ -1,7 +1,7 @@
 """Key, value and header shapes, and a grid in which every two of them meet.
 
 The full product of codec, key, value, headers and record count has thousands
-of rows that differ in nothing that a codec could get wrong.  An orthogonal
+of rows, most of which test nothing new.  An orthogonal
 array of 25 rows has every pair of levels once, for up to six axes of five.
 """
 

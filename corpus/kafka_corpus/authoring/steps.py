@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka_corpus.authoring.batches import APPEND, around, batch_of, bytes_of, compressed, some_records
-from kafka_corpus.authoring.build import packed, put, raw_batch, raw_record, reseal
+from kafka_corpus.authoring.build import packed, put, raw_record, reseal
 from kafka_corpus.authoring.messages import numbered
 from kafka_corpus.registry import Draft, error_answer, produced, stored
 from kafka_corpus.scenario import (
@@ -47,8 +47,8 @@ def compression(kind: str) -> dict[str, str]:
 def ways(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Each of the named values on a topic that keeps it, and the first also where it is rebuilt.
 
-    One axis, of which every value goes the same way in a decoder: the second
-    path then needs no more than one of them.
+    All values of the axis take the same path in a decoder, so one of them is
+    enough for the second path.
     """
     ((axis, named),) = values.items()
     first = next(iter(named))
@@ -62,7 +62,7 @@ def keeping(**values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def kept_batch(data: bytes, **fields: int) -> bytes:
-    """A v2 batch in place: leader epoch 0, and *fields* set with the CRC made right (RWR-01, RWR-02)."""
+    """A v2 batch in place: leader epoch 0, and *fields* set and the CRC recomputed (RWR-01, RWR-02)."""
     data = put(data, "partition_leader_epoch", 0)
     for name, value in fields.items():
         data = put(data, name, value)
@@ -112,7 +112,7 @@ KNOWN_BITS = 0x7F
 
 
 def stamped(batch: bytes) -> bytes:
-    """*batch* on a LogAppendTime topic: the type and the time in the header, the CRC made right (RWR-02)."""
+    """*batch* on a LogAppendTime topic: the type and the time in the header, the CRC recomputed (RWR-02)."""
     return kept_batch(batch, attributes=batch[LOW_BYTE] & KNOWN_BITS | APPEND, max_timestamp=NOW)
 
 
@@ -124,8 +124,6 @@ def written(*records: Record, codec: Compression = "none") -> bytes:
 
 def enclosed(codec: Compression, payload: bytes, *, record_count: int = 1, attributes: int = 0, **fields: int) -> bytes:
     """A producer's batch around records: compressed, or as they are for "none"."""
-    if codec == "none":
-        return raw_batch(payload, record_count=record_count, attributes=attributes, **fields)
     return packed(codec, payload, record_count=record_count, attributes=attributes, **fields)
 
 
@@ -136,7 +134,7 @@ def offered(codecs: Mapping[str, Compression], payloads: Mapping[str, bytes]) ->
     }
 
 
-# A producer id that no broker gave to us; brokers do not ask where an id is from.
+# A producer id that no broker assigned; brokers do not check where an id is from.
 PRODUCER_ID = 77
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 
@@ -159,8 +157,6 @@ def numbered_from(
 def with_deltas(deltas: Sequence[int], codec: Compression = "none", **fields: int) -> bytes:
     """A batch whose records have these offset deltas; its header counts them as if they were in order."""
     plain = b"".join(raw_record(offset_delta=delta, value=b"%d" % at) for at, delta in enumerate(deltas))
-    if codec == "none":
-        return raw_batch(plain, record_count=len(deltas), **fields)
     return packed(codec, plain, record_count=len(deltas), **fields)
 
 
@@ -187,7 +183,7 @@ def takes(batch: bytes, base_offset: int = 0, **fields: Any) -> AnsweredStep:
 
 
 def times(batch: bytes, base_offset: int = 0) -> AnsweredStep:
-    """*batch* is produced to a LogAppendTime topic, which puts its time into the header (RWR-02)."""
+    """*batch* is produced to a LogAppendTime topic, whose broker puts its time into the header (RWR-02)."""
     data = assigned(batch, base_offset, appended=True)
     return Produce(data=batch), stored(data, base_offset=base_offset, log_append_time=NOW)
 
@@ -198,7 +194,7 @@ def refuses(batch: bytes, error_code: int, **more: Any) -> AnsweredStep:
 
 
 def repeats(batch: bytes, base_offset: int = 0, *, timestamp: int | None = None) -> AnsweredStep:
-    """*batch* is one that the broker has: its old offset is answered, and nothing is stored.
+    """*batch* is a duplicate: the answer has its old offset, and nothing is stored.
 
     The time is the max timestamp of the first copy, whatever the topic's timestamp type (TIM-23).
     """

@@ -8,18 +8,15 @@ content hash of the case, so answers to a case that has changed do not count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import groupby
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from kafka_corpus import line_files
+from kafka_corpus.line_files import AreaFolder
 from kafka_corpus.scenario import StepAnswer, release_number
 from kafka_corpus.vector_format import Answer
-
-FOLDER: Final = "evidence"
-SUFFIX: Final = ".ndjson"
 
 Answers = tuple[StepAnswer, ...]
 
@@ -35,8 +32,8 @@ class ClientAnswer(msgspec.Struct, frozen=True):
 class Disk(msgspec.Struct, frozen=True, omit_defaults=True):
     """Content of the broker's disk after the answers, where it is not what the answers say.
 
-    `segment` is what the files hold, if that is not what was fetched back; `dump` is in what DumpLogSegments reads
-    other than their headers say.
+    `segment` has the bytes of the files, if they are not the bytes that were fetched; `dump` names the fields in
+    which DumpLogSegments differs from their headers.
     """
 
     segment: bytes = b""
@@ -46,8 +43,8 @@ class Disk(msgspec.Struct, frozen=True, omit_defaults=True):
 class BrokerAnswers(msgspec.Struct, frozen=True, omit_defaults=True):
     """Equal answers, and the releases that gave them.
 
-    `disk` is there where the disk was looked at.  `cannot` is the reason, and there are no steps, where a case
-    cannot be sent to a release: it does not know a setting of the topic.
+    `disk` is set if the disk was read.  `cannot` is the reason, and there are no steps, where a case
+    cannot be sent to a release that does not know a setting of the topic.
     """
 
     releases: list[str]
@@ -84,49 +81,17 @@ class CaseEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Evidence = dict[str, CaseEvidence]
 
-_encoder = msgspec.json.Encoder()
-_lines = msgspec.json.Decoder(CaseEvidence)
-
-
-def evidence_path(area: str) -> str:
-    """The file of *area*, below a root."""
-    return f"{FOLDER}/{area}{SUFFIX}"
-
-
-def evidence_areas(root: Path) -> list[str]:
-    """The areas below *root* that have recorded answers."""
-    return sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
+EVIDENCE: Final = AreaFolder("evidence", msgspec.json.Decoder(CaseEvidence))
 
 
 def load_evidence(root: Path, areas: Iterable[str] | None = None) -> Evidence:
-    """The evidence below *root*, of *areas* or of all, by case id.
-
-    Raises:
-        line_files.BadFileError: a line is not what it should be.
-    """
-    files = [root / evidence_path(area) for area in (evidence_areas(root) if areas is None else areas)]
-    return {line.id: line for file in files if file.exists() for line in line_files.read_lines(_lines, file)}
-
-
-def evidence_text(lines: Iterable[CaseEvidence]) -> bytes:
-    """The content of a file."""
-    return b"".join(_encoder.encode(line) + b"\n" for line in sorted(lines, key=lambda line: line.id))
-
-
-def evidence_files(evidence: Evidence) -> dict[str, bytes]:
-    """The content of each file, by its path below a root."""
-    ordered = sorted(evidence.values(), key=lambda line: (area_of(line), line.id))
-    return {evidence_path(area): evidence_text(group) for area, group in groupby(ordered, key=area_of)}
-
-
-def area_of(line: CaseEvidence) -> str:
-    """The area of the case."""
-    return line.id.partition(".")[0]
+    """The evidence below *root*, of *areas* or of all, by case id; raises as `line_files.read_lines`."""
+    return {line.id: line for line in EVIDENCE.read(root, areas)}
 
 
 def write_evidence(evidence: Evidence, root: Path) -> list[str]:
     """Write the files of the areas in *evidence* that differ below *root*; their paths."""
-    files = line_files.changed_files(evidence_files(evidence), root)
+    files = line_files.changed_files(EVIDENCE.texts(evidence.values()), root)
     line_files.write_files(files, root)
     return sorted(files)
 

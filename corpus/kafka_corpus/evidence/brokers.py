@@ -6,10 +6,8 @@ broker answers, with the rule and the reason; the list is strict.
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +17,7 @@ import msgspec
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import (
-    FOLDER,
+    EVIDENCE,
     Answers,
     BrokerAnswers,
     CaseEvidence,
@@ -29,13 +27,14 @@ from kafka_corpus.evidence import (
     load_evidence,
     pruned,
 )
+from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_corpus.prediction import predict, silence
 from kafka_corpus.scenario import Scenario, release_number
-from kafka_corpus.vector_format import matches
 
 REVIEWED: Final = "brokers.toml"
+FORMER: Final = {"reviewed": {"ids": "cases", "releases": "versions", "why": "reason"}}
 
-# Whose answers the reference has to predict; of others a slow test says how far it does.
+# Releases whose answers the reference must predict; a slow test measures the others.
 PREDICTED: Final = ("2.8.2", "4.4.0")
 
 NOTHING_SEEN: Final[Mapping[str, Disk]] = MappingProxyType({})
@@ -83,34 +82,10 @@ def recorded_releases(evidence: Evidence) -> set[str]:
     return {release for line in evidence.values() for release in line.by_release()}
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewedPrediction:
-    """Where the reference is known to say something else than brokers.
-
-    Attributes:
-        ids: cases, as in `vectors.matches`.
-        releases: those that it is about.
-        rule: the rule that covers it.
-        why: the reason.
-    """
-
-    ids: tuple[str, ...]
-    releases: tuple[str, ...]
-    rule: str
-    why: str
-
-    def covers(self, id_: str, release: str) -> bool:
-        """Whether this is about that case on that release."""
-        return release in self.releases and any(matches(pattern, id_) for pattern in self.ids)
-
-
-def load_reviewed_predictions(root: Path) -> list[ReviewedPrediction]:
-    """The list below *root*."""
-    path = root / FOLDER / REVIEWED
-    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("reviewed", []) if path.exists() else []
-    return [
-        ReviewedPrediction(tuple(each["ids"]), tuple(each["releases"]), each["rule"], each["why"]) for each in entries
-    ]
+def load_reviewed_predictions(root: Path) -> tuple[KnownIssue, ...]:
+    """The known differences between predictions and the answers of brokers; raises `BadIssueList`."""
+    path = root / EVIDENCE.name / REVIEWED
+    return load_issues(path, KnownIssue, FORMER) if path.exists() else ()
 
 
 def newest_concerned(scenario: Scenario, releases: Iterable[str]) -> str:
@@ -129,7 +104,7 @@ def broker_contradictions(root: Path, cases: Sequence[Case], contents: Mapping[s
     current = pruned(evidence, contents)
     for id_ in sorted(id_ for id_ in evidence.keys() - current.keys() if evidence[id_].brokers):
         yield id_, "has answers of brokers to another content (`broker record` records new ones)"
-    needed: set[ReviewedPrediction] = set()
+    needed: set[KnownIssue] = set()
     for case in cases:
         scenario, line = scenario_of(case), current.get(case.id)
         if scenario is None or line is None:
@@ -139,13 +114,16 @@ def broker_contradictions(root: Path, cases: Sequence[Case], contents: Mapping[s
             yield case.id, reason
         strict: dict[str, Answers] = {release: recorded[release] for release in PREDICTED if release in recorded}
         for release, reason in unpredicted(scenario, strict):
-            entries = [entry for entry in reviewed if entry.covers(case.id, release)]
+            entries = [entry for entry in reviewed if entry.covers("", release, case.id)]
             needed.update(entries)
             if not entries:
                 yield case.id, f"the reference predicts for {release} what the broker does not answer: {reason}"
     for entry in reviewed:
         if entry not in needed:
-            yield ", ".join(entry.ids), f"{REVIEWED} covers nothing any more on {', '.join(entry.releases)}: remove it"
+            yield (
+                ", ".join(entry.cases),
+                f"{REVIEWED} covers nothing any more on {', '.join(entry.versions)}: remove it",
+            )
 
 
 def silences(cases: Iterable[Case]) -> Counter[str]:

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 
 from kafka_corpus.answers import brief, disagreement
 from kafka_corpus.case import Case
-from kafka_corpus.evidence import FOLDER, CaseEvidence, ClientAnswer, Evidence, line_for, load_evidence, pruned
+from kafka_corpus.evidence import EVIDENCE, CaseEvidence, ClientAnswer, Evidence, line_for, load_evidence, pruned
 from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, content_hash, input_of
@@ -79,7 +79,7 @@ def _version_key(version: str) -> tuple[tuple[int, str], ...]:
 
 def load_reviewed_answers(root: Path) -> tuple[KnownIssue, ...]:
     """The reviewed contradictions below *root*; raises `BadIssueList`."""
-    path = root / FOLDER / REVIEWED
+    path = root / EVIDENCE.name / REVIEWED
     return load_issues(path, KnownIssue) if path.exists() else ()
 
 

@@ -86,7 +86,7 @@ def _brief_step(step: StepAnswer) -> BriefStep:
 
 
 def _area(root: Path, area: str) -> evidence.Evidence:
-    file = root / evidence.evidence_path(area)
+    file = root / evidence.EVIDENCE.path(area)
     return _loaded(root, area, *line_files.file_state(file)) if file.exists() else {}
 
 

@@ -9,45 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from kafka_corpus.case import Case, Op
-from kafka_corpus.vector_format import (
-    CODEC_OPS,
-    CORPUS_VERSION,
-    OPS,
-    SCHEMA_VERSION,
-    UNRELEASED,
-    Answer,
-    BriefStep,
-    BrokerAnswer,
-    Vector,
-    content_hash,
-    corpus_hash_of,
-    input_of,
-    line_of,
-    matches,
-    parse_line,
-)
+from kafka_corpus.vector_format import OPS, corpus_hash_of, matches
 from kafka_corpus.vectors import area_files
-
-__all__ = [
-    "CODEC_OPS",
-    "CORPUS_VERSION",
-    "OPS",
-    "SCHEMA_VERSION",
-    "UNRELEASED",
-    "Answer",
-    "BriefStep",
-    "BrokerAnswer",
-    "Vector",
-    "content_hash",
-    "corpus_hash",
-    "corpus_hash_of",
-    "input_of",
-    "line_of",
-    "load_vectors",
-    "matches",
-    "package_root",
-    "parse_line",
-]
 
 _ROOT: Final = Path(__file__).parent.parent
 
@@ -88,13 +51,11 @@ def _no_collection() -> Iterator[None]:
 
 def _areas(root: Path, only: str | None) -> list[str]:
     """The areas that can hold a case that *only* names."""
-    areas = area_files.area_names(root)
+    areas = area_files.VECTORS.areas(root)
     named = (only or "*").partition(".")[0]
     return areas if "*" in named or "?" in named else [area for area in areas if area == named]
 
 
 def corpus_hash(root: Path = _ROOT) -> str:
     """The hash of the corpus below *root*: see `corpus_hash_of`."""
-    return corpus_hash_of(
-        pair for area in area_files.area_names(root) for pair in area_files.content_hashes(root, area)
-    )
+    return corpus_hash_of(area_files.content_hashes(root))

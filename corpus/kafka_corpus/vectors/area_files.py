@@ -9,10 +9,8 @@ The line of a retired id stays in its file, with the version that retired it: an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,11 +20,8 @@ from msgspec import UNSET, Meta, UnsetType
 from kafka_corpus import line_files
 from kafka_corpus.case import Case, Op
 from kafka_corpus.evidence.recorded import RecordedEvidence
+from kafka_corpus.line_files import AreaFolder, area_of
 from kafka_corpus.vector_format import Answer, Expect, Input, Vector, to_case, to_vector
-
-FOLDER: Final = "vectors"
-SUFFIX: Final = ".ndjson"
-MAX_LINE: Final = 1024 * 1024
 
 
 class VectorLine(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -49,7 +44,7 @@ class VectorLine(msgspec.Struct, omit_defaults=True, kw_only=True):
     @property
     def area(self) -> str:
         """The area of the id."""
-        return self.id.partition(".")[0]
+        return area_of(self)
 
     def reference_answer(self) -> Answer:
         """The answer of the reference, as the case was compiled."""
@@ -62,93 +57,24 @@ class _Hash(msgspec.Struct):
     retired: str = ""
 
 
-_encoder = msgspec.json.Encoder()
-_lines = msgspec.json.Decoder(VectorLine)
-_hashes = msgspec.json.Decoder(_Hash)
+VECTORS: Final = AreaFolder("vectors", msgspec.json.Decoder(VectorLine), max_line=1024 * 1024)
+_HASHES: Final = AreaFolder("vectors", msgspec.json.Decoder(_Hash))
+# The fields that a line and a vector share.
+_SHARED: Final = tuple(name for name in VectorLine.__struct_fields__ if name in Vector.__struct_fields__)
 
 
 def vector_line(case: Case, content: str, reference: msgspec.Raw, libraries: dict[str, str]) -> VectorLine:
     """The line of *case*, whose content hash is *content*."""
     vector = to_vector(case)
-    return VectorLine(
-        id=vector.id,
-        sha256=content,
-        since=vector.since,
-        supersedes=vector.supersedes,
-        title=vector.title,
-        rules=vector.rules,
-        refs=vector.refs,
-        op=vector.op,
-        input=vector.input,
-        expect=vector.expect,
-        reference=reference,
-        libraries=libraries,
-    )
-
-
-def raw_answer(answer: Answer) -> msgspec.Raw:
-    """An answer of the reference as lines hold it."""
-    return msgspec.Raw(_encoder.encode(answer))
+    shared = {name: getattr(vector, name) for name in _SHARED}
+    return VectorLine(**shared, sha256=content, reference=reference, libraries=libraries)
 
 
 def case_in(line: VectorLine, root: Path) -> Case:
     """The case in *line*, with the recorded answers below *root*."""
-    vector = Vector(
-        id=line.id,
-        title=line.title,
-        rules=line.rules,
-        area=line.area,
-        op=line.op,
-        input=line.input,
-        expect=line.expect,
-        evidence=RecordedEvidence(root, line.id, line.sha256, line.reference, line.expect),
-        refs=line.refs,
-        since=line.since,
-        supersedes=line.supersedes,
-    )
-    return to_case(vector)
-
-
-def area_text(lines: Iterable[VectorLine]) -> bytes:
-    """The content of a file.
-
-    Raises:
-        ValueError: a line is longer than `MAX_LINE`.
-    """
-    encoded = {line.id: _encoder.encode(line) + b"\n" for line in lines}
-    if too_long := [id_ for id_, line in encoded.items() if len(line) > MAX_LINE]:
-        raise ValueError(f"{too_long[0]}: a line of more than {MAX_LINE} bytes")
-    return b"".join(encoded[id_] for id_ in sorted(encoded))
-
-
-def area_texts(lines: Iterable[VectorLine]) -> dict[str, bytes]:
-    """The content of each file, by its path below a root."""
-    ordered = sorted(lines, key=lambda line: (line.area, line.id))
-    return {area_path(area): area_text(group) for area, group in groupby(ordered, key=lambda line: line.area)}
-
-
-def area_path(area: str) -> str:
-    """The file of *area*, below a root."""
-    return f"{FOLDER}/{area}{SUFFIX}"
-
-
-def area_names(root: Path) -> list[str]:
-    """The areas below *root*."""
-    return sorted(file.stem for file in (root / FOLDER).glob(f"*{SUFFIX}"))
-
-
-def read_area(root: Path, area: str) -> list[VectorLine]:
-    """The lines of one file.
-
-    Raises:
-        line_files.BadFileError: a line is not what it should be.
-    """
-    return line_files.read_lines(_lines, root / area_path(area))
-
-
-def read_all_areas(root: Path) -> list[VectorLine]:
-    """The lines of every file below *root*; raises as `read_area`."""
-    return [line for area in area_names(root) for line in read_area(root, area)]
+    shared = {name: getattr(line, name) for name in _SHARED}
+    recorded = RecordedEvidence(root, line.id, line.sha256, line.reference, line.expect)
+    return to_case(Vector(**shared, area=line.area, evidence=recorded))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,22 +94,21 @@ class LoadedArea:
 
 
 def load_area(root: Path, area: str) -> LoadedArea:
-    """One file, kept in memory until it changes on the disk; raises as `read_area`."""
-    return _loaded(root, area, *line_files.file_state(root / area_path(area)))
+    """One file, kept in memory until it changes on the disk; raises as `line_files.read_lines`."""
+    return _loaded(root, area, *line_files.file_state(root / VECTORS.path(area)))
 
 
 @cache
 def _loaded(root: Path, area: str, _changed: int, _size: int) -> LoadedArea:
-    return LoadedArea(root, read_area(root, area))
+    return LoadedArea(root, VECTORS.read(root, [area]))
 
 
-def content_hashes(root: Path, area: str) -> list[tuple[str, str]]:
-    """Id and content hash of each live case of *area*; raises as `read_area`."""
-    return _content_hashes(root, area, *line_files.file_state(root / area_path(area)))
+def content_hashes(root: Path) -> list[tuple[str, str]]:
+    """Id and content hash of each live case below *root*; raises as `line_files.read_lines`."""
+    files = [(area, line_files.file_state(root / VECTORS.path(area))) for area in VECTORS.areas(root)]
+    return [pair for area, state in files for pair in _content_hashes(root, area, *state)]
 
 
 @cache
 def _content_hashes(root: Path, area: str, _changed: int, _size: int) -> list[tuple[str, str]]:
-    return [
-        (line.id, line.sha256) for line in line_files.read_lines(_hashes, root / area_path(area)) if not line.retired
-    ]
+    return [(line.id, line.sha256) for line in _HASHES.read(root, [area]) if not line.retired]

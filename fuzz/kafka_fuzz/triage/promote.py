@@ -49,7 +49,8 @@ from kafka_corpus.case import Case, Expectation
 from kafka_corpus.cases.found import FOLDER, BrokerRun, Found, stored, text_of
 from kafka_corpus.evidence import clients
 from kafka_corpus.scenario import AddPartitions, InitProducerId, Produce, Scenario, Step, StepAnswer
-from kafka_corpus.vectors import input_of, load_vectors
+from kafka_corpus.vector_format import input_of
+from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.broker.confirming import CONTEXT, Context, entry_format
 from kafka_fuzz.broker.lanes import LARGEST

@@ -15,7 +15,8 @@ from kafka_conformance.in_process import CodecFunctions, resource_limits
 from kafka_conformance.runner.requests import is_heavy
 from kafka_conformance.runner.results import read_results
 from kafka_conformance.testees import kafka_python
-from kafka_corpus.vectors import CODEC_OPS, load_vectors
+from kafka_corpus.vector_format import CODEC_OPS
+from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import BATCH_FIELDS, to_wire
 from kafka_fuzz.planted_bugs import testees
 from kafka_records import Batch, RecordFormatError, decode, encode

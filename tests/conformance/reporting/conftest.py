@@ -16,7 +16,8 @@ from kafka_conformance.reports.collection import Collection, cases_by_id, collec
 from kafka_conformance.runner import results
 from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import CODEC_OPS, corpus_hash
+from kafka_corpus.vector_format import CODEC_OPS
+from kafka_corpus.vectors import corpus_hash
 
 Changed = dict[str, dict[str, Any]]
 
