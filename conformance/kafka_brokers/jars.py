@@ -129,11 +129,16 @@ def _fetch_into(folder: Path, release: Release) -> None:
     # Fetched into a scratch folder and renamed, so that an interrupted fetch leaves no incomplete set.
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{release.name}-") as scratch:
         _run_maven(Path(scratch), release)
-        try:
-            (Path(scratch) / "lib").rename(folder)
-        except OSError:
-            if not folder.is_dir():  # a folder means that another process was faster
-                raise
+        move_into_place(Path(scratch) / "lib", folder)
+
+
+def move_into_place(made: Path, folder: Path) -> None:
+    """Rename *made* to *folder*, unless another process was faster: its folder has the same content."""
+    try:
+        made.rename(folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
 
 
 def _run_maven(scratch: Path, release: Release) -> None:

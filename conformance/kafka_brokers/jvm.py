@@ -318,14 +318,9 @@ def _free_ports() -> tuple[int, int]:
 
 
 def _keep(made: Path, kept: Path) -> None:
-    """Copy into the cache as a whole; where another process was faster, its copy is as good as ours."""
+    """Copy into the cache as a whole."""
     with tempfile.TemporaryDirectory(dir=kept.parent, prefix=f".{kept.name}-") as scratch:
-        copy = shutil.copytree(made, Path(scratch) / kept.name)
-        try:
-            copy.rename(kept)
-        except OSError:
-            if not kept.is_dir():
-                raise
+        jars.move_into_place(shutil.copytree(made, Path(scratch) / kept.name), kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,8 +41,7 @@ from kafka_conformance.judge.observation import (
     observation_summary,
 )
 from kafka_conformance.judge.verdict import Verdict, judge
-from kafka_conformance.reports import summary as report
-from kafka_conformance.reports.summary import Report
+from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.reports.terminal import alike_findings
 from kafka_conformance.runner import keeping, results
 from kafka_conformance.runner.deviations import Deviation, load_deviations
@@ -361,7 +360,7 @@ def _report(
         where = Path(path) if path else Path(folder) / results.FILE
         keeping.check_covers_result(where, header.only, len(cases), whole=[IN_PROCESS], hint="name another file")
         _write(where, header, codec, cases)
-        return report.make(results.read_results(where), cases, declared, where)
+        return make(results.read_results(where), cases, declared, where)
 
 
 def _write(path: Path, header: ResultHeader, codec: CodecFunctions, cases: Sequence[Case]) -> None:

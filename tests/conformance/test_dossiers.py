@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import CliRunner
+from tests.conformance import reproducer_runs
 
-from kafka_conformance.dossiers import folder, pages, reach, reproduce
+from kafka_conformance.dossiers import folder, pages, reach
 from kafka_conformance.dossiers import folder as disclosure
 from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
@@ -275,9 +276,9 @@ def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path]
     (group,) = groups(found((OVERLONG, "accepts_invalid")), cases)
     made = reproducer(group)
     assert made is not None
-    reproduce.prepare(made, tmp_path)
+    reproducer_runs.prepare(made, tmp_path)
 
-    assert reproduce.shows(group.lines[0], reproduce.run(made, tmp_path))
+    assert reproducer_runs.shows(group.lines[0], reproducer_runs.run(made, tmp_path))
 
 
 @pytest.mark.slow
@@ -285,7 +286,7 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
     """When the time of a program is over, what it started ends with it."""
     late = tmp_path / "late"
     made = Reproducer("Python", {}, (), f"(sleep 3; touch {late}) & sleep 600")
-    ran = reproduce.run(made, tmp_path, limit=0.5)
+    ran = reproducer_runs.run(made, tmp_path, limit=0.5)
     time.sleep(4)
 
     assert ran.exit_code is None

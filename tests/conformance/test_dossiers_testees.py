@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.conformance import reproducer_runs
 
 from kafka_conformance.dossiers import causes, folder, reproduce
-from kafka_conformance.dossiers import reproduce as running
 from kafka_conformance.dossiers.causes import SENSITIVE, cause_of
 from kafka_conformance.dossiers.reproduce import reproducer
 from kafka_conformance.judge.verdict import Verdict
@@ -140,10 +140,10 @@ def test_a_program_shows_what_its_dossier_says(
         pytest.skip(f"it takes {', '.join(missing)}")
     monkeypatch.setenv("CARGO_TARGET_DIR", str(place / "target"))
     monkeypatch.setenv("npm_config_audit", "false")
-    running.prepare(made, tmp_path / "program", alone=True)
-    ran = running.run(made, tmp_path / "program", limit=1800)  # what is in Rust is compiled first
+    reproducer_runs.prepare(made, tmp_path / "program", alone=True)
+    ran = reproducer_runs.run(made, tmp_path / "program", limit=1800)  # what is in Rust is compiled first
 
-    assert running.shows(group.lines[0], ran), (group.id, ran)
+    assert reproducer_runs.shows(group.lines[0], ran), (group.id, ran)
     if group.lines[0].why == RIGHT_BYTES:
         assert isinstance(group.case.input, Batch)
         assert f"written: {encode(group.case.input).hex()}" in ran.output

@@ -11,8 +11,7 @@ from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Mak
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung
 from kafka_conformance.process.child import GRACE
-from kafka_conformance.runner.requests import PROVEN
-from kafka_conformance.runner.sandbox import CaseRequest
+from kafka_conformance.runner.requests import PROVEN, CaseRequest
 from kafka_conformance.testees.connection import MIB
 
 THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"

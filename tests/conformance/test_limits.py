@@ -15,7 +15,8 @@ from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Mak
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
 from kafka_conformance.process import cpu_time
 from kafka_conformance.process.cpu_time import LEAST_SHARE
-from kafka_conformance.runner.sandbox import FACTOR, MAX_SECONDS, CaseRequest
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import FACTOR, MAX_SECONDS
 from kafka_conformance.testees.connection import MIB, MIN_SECONDS, connect
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
-from kafka_conformance.runner.sandbox import NOT_SENT, CaseRequest
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import NOT_SENT
 from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.protocol import MAX_LINE
 

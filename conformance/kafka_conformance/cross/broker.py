@@ -8,6 +8,7 @@ marker, say) is refused from every writer, and no side is to blame.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Final
 
 from kafka_brokers.interface import Broker
@@ -16,7 +17,7 @@ from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.scenarios.runner import CannotPlay
 from kafka_brokers.wire import UnsupportedVersion, WireError
 from kafka_conformance.cross.results import StoredLine
-from kafka_conformance.cross.verdict import Judged, of_broker, reading
+from kafka_conformance.cross.verdict import of_broker, reading
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import (
     FIRST_PRODUCE_OF_V2,
@@ -67,7 +68,8 @@ class Taker:
             given = right if data == case.expect.data else self._scenario_answer(case, data)
         except (CannotPlay, UnsupportedVersion) as error:
             return StoredLine(batch=case.id, sha256=sha256, outcome="skipped", why=str(error))
-        return _stored(case, sha256, given, right, of_broker(right, given, self.name))
+        judged = asdict(of_broker(right, given, self.name))
+        return StoredLine(batch=case.id, sha256=sha256, data=given.data, right=right.data, **judged)
 
     def _answer(self, case: Case, data: bytes) -> StepAnswer:
         if case.id not in self._right:
@@ -94,16 +96,3 @@ class Taker:
             steps = (InitProducerId(ALIAS), AddPartitions(ALIAS), produce)
         limited = release_number(self._release) >= FIRST_WITH_LIMIT
         return Scenario(steps=steps, config=dict(ANY_TIME) if limited else {})
-
-
-def _stored(case: Case, sha256: str, given: StepAnswer, right: StepAnswer, judged: Judged) -> StoredLine:
-    return StoredLine(
-        batch=case.id,
-        sha256=sha256,
-        outcome=judged.outcome,
-        blame=judged.blame,
-        field=judged.field,
-        why=judged.why,
-        data=given.data,
-        right=right.data,
-    )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -386,16 +386,6 @@ def matrix_document(made: Matrix, results: CrossResults) -> dict[str, Any]:
 
 
 def _cell_document(cell: MatrixCell) -> dict[str, Any]:
-    failures = [
-        {
-            "batch": each.batch,
-            "outcome": each.judged.outcome,
-            "blame": each.judged.blame,
-            "field": each.judged.field,
-            "why": each.judged.why,
-            "sha256": each.sha256,
-        }
-        for each in cell.failures
-    ]
+    failures = [{"batch": each.batch, **asdict(each.judged), "sha256": each.sha256} for each in cell.failures]
     counts = {"producer": cell.producer, "column": cell.column, "worst": cell.worst, "counts": dict(cell.counts)}
     return counts | {"blames": dict(cell.blames), "undone": len(cell.undone), "failures": failures}

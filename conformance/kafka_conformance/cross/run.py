@@ -10,11 +10,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -22,19 +22,19 @@ from kafka_brokers.interface import Broker
 from kafka_conformance.cross import results
 from kafka_conformance.cross.broker import Taker
 from kafka_conformance.cross.results import CrossHeader, CrossResults, Line, ReadLine, StoredLine, WrittenLine, hash_of
-from kafka_conformance.cross.verdict import Judged, of_reader, of_writer, reading
+from kafka_conformance.cross.verdict import of_reader, of_writer, reading
 from kafka_conformance.judge.observation import Encoded, Observation
 from kafka_conformance.runner.requests import (
-    TOGETHER,
-    TOGETHER_BYTES,
+    CaseRequest,
     request_for,
     select,
+    split_groups,
     unsupported,
     unsupported_bytes,
 )
 from kafka_conformance.runner.results import Unusable, sanitize_hello
 from kafka_conformance.runner.run import Interrupted, trivial_decodes
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.runner.workers import STOP_SECONDS
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
@@ -89,7 +89,6 @@ def _can_be_read_back(case: Case) -> bool:
     return case.expect.verdict == "valid" and isinstance(case.input, Batch) and case.expect.data is not None
 
 
-_Item = TypeVar("_Item")
 READ: Final = ("written", "stored")
 OnProgress = Callable[[str, int, int], None]
 
@@ -257,7 +256,7 @@ def _writer_task(name: str, cases: Sequence[Case], cast: _Cast) -> _Task:
         beyonds = {case.id: reason for case in cases if (reason := unsupported(case, cast.hellos[name]))}
         yield [_written(name, case, beyonds[case.id]) for case in cases if case.id in beyonds]
         sent = [case for case in cases if case.id not in beyonds]
-        for group in _together(sent, lambda case: len(case.expect.data or b"")):
+        for group in split_groups(sent, lambda case: len(case.expect.data or b"")):
             answers = cast.sandboxes[name].ask([request_for(case) for case in group])
             yield [_written(name, case, each.observation) for case, each in zip(group, answers, strict=True)]
 
@@ -269,11 +268,7 @@ def _written(name: str, case: Case, observation: Observation) -> WrittenLine:
     data = observation.data if isinstance(observation, Encoded) else b""
     # No bytes at all are bytes too, if the producer says that they are the batch.
     sha256 = hash_of(data) if isinstance(observation, Encoded) else ""
-    return WrittenLine(producer=name, batch=case.id, data=data, sha256=sha256, **_fields(judged))
-
-
-def _fields(judged: Judged) -> dict[str, Any]:
-    return {"outcome": judged.outcome, "blame": judged.blame, "field": judged.field, "why": judged.why}
+    return WrittenLine(producer=name, batch=case.id, data=data, sha256=sha256, **asdict(judged))
 
 
 # Storing
@@ -350,7 +345,7 @@ def _reader_task(name: str, subjects: Sequence[Subject], cast: _Cast) -> _Task:
         reasons = [unsupported_bytes(each.data, hello) for each in subjects]
         yield [_read(name, each, reason) for each, reason in zip(subjects, reasons, strict=True) if reason]
         sent = [each for each, reason in zip(subjects, reasons, strict=True) if not reason]
-        for group in _together(sent, lambda each: len(each.data)):
+        for group in split_groups(sent, lambda each: len(each.data)):
             answers = cast.sandboxes[name].ask([CaseRequest(each.data) for each in group])
             yield [_read(name, each, answer.observation) for each, answer in zip(group, answers, strict=True)]
 
@@ -359,7 +354,7 @@ def _reader_task(name: str, subjects: Sequence[Subject], cast: _Cast) -> _Task:
 
 def _read(name: str, subject: Subject, observation: Observation) -> ReadLine:
     judged = of_reader(subject.expected, subject.data, observation)
-    return ReadLine(consumer=name, batch=subject.case.id, sha256=subject.sha256, **_fields(judged))
+    return ReadLine(consumer=name, batch=subject.case.id, sha256=subject.sha256, **asdict(judged))
 
 
 # Threads
@@ -423,17 +418,3 @@ def _stop(state: _State, cast: _Cast, threads: Sequence[threading.Thread]) -> No
             for sandbox in cast.sandboxes.values():
                 sandbox.interrupt()
             thread.join(0.05)
-
-
-def _together(items: Sequence[_Item], size: Callable[[_Item], int]) -> Iterator[list[_Item]]:
-    """*items* in groups that are sent together, none of them too large."""
-    group: list[_Item] = []
-    total = 0
-    for item in items:
-        if group and (len(group) >= TOGETHER or total + size(item) > TOGETHER_BYTES):
-            yield group
-            group, total = [], 0
-        group.append(item)
-        total += size(item)
-    if group:
-        yield group

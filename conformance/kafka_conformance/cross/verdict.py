@@ -15,9 +15,8 @@ from typing import Final, Literal
 
 import kafka_records
 from kafka_brokers.wire.errors import error_name
-from kafka_conformance.judge.compare import Difference
 from kafka_conformance.judge.observation import Decoded, Observation, Skipped
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome, judge, outcome_rank, verdict_on
+from kafka_conformance.judge.verdict import SEVERITIES, Outcome, judge, verdict_on
 from kafka_conformance.judge.written import compare_written
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import StepAnswer
@@ -116,20 +115,17 @@ def of_broker(right: StepAnswer, given: StepAnswer, name: str) -> Judged:
     """A broker's answer to a producer's bytes, beside its answer to the bytes that are right."""
     if _refused(right):
         if _refused(given):
-            return Judged("skipped", why=f"refused whoever writes it: {_describe(right, name)}")
+            return Judged("skipped", why=f"refused from every writer: {_describe(right, name)}")
         return Judged("accepts_invalid", "producer", "error_code", f"taken, though not from Kafka's writer: {name}")
     if _refused(given):
         return Judged("rejects_valid", "producer", "error_code", _describe(given, name))
     stored = reading(given.data)
     if isinstance(stored, RecordFormatError):
         return Judged("wrong_data", "producer", "stored", f"what it stored cannot be read: {stored}")
-    verdict = verdict_on(_worst_first(compare_written(kafka_records.decode(right.data), stored)))
-    return Judged(verdict.outcome, "producer" if verdict.outcome in SEVERITIES else "", verdict.field, verdict.why)
-
-
-def _worst_first(found: Sequence[Difference]) -> list[Difference]:
+    differences = compare_written(kafka_records.decode(right.data), stored)
     # A broker's own leader epoch is in both, so equivalences after it are already known.
-    return [each for each in found if not each.equivalence]
+    verdict = verdict_on([each for each in differences if not each.equivalence])
+    return Judged(verdict.outcome, "producer" if verdict.outcome in SEVERITIES else "", verdict.field, verdict.why)
 
 
 def _refused(answer: StepAnswer) -> bool:
@@ -142,8 +138,3 @@ def _describe(answer: StepAnswer, name: str) -> str:
     if answer.silent or answer.ended:
         return f"{name} did not answer"
     return f"{name} answers {answer.error_code} {error_name(answer.error_code)}"
-
-
-def worst(judged: Sequence[Judged]) -> Outcome | None:
-    """The worst outcome of some; None if there is none."""
-    return min((each.outcome for each in judged), key=outcome_rank, default=None)

@@ -7,13 +7,14 @@ far as standard error shows them; what is refused and fits nothing, by the error
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
+
+import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import folder_name, said
@@ -49,17 +50,24 @@ class Cause:
     about: str
 
 
-@dataclass(frozen=True, slots=True)
-class CauseEntry:
-    """One entry of the catalogue: a cause, and what fits it."""
+class CauseEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One entry of the catalogue: a cause, and what fits it; *field* and *why* are regular expressions."""
 
-    cause: Cause
-    outcomes: tuple[str, ...]
-    ops: tuple[str, ...]
-    rules: tuple[str, ...]
-    cases: tuple[str, ...]
-    field: re.Pattern[str]
-    why: re.Pattern[str]
+    number: int
+    slug: str
+    title: str = ""
+    about: str = ""
+    outcomes: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    cases: tuple[str, ...] = ()
+    field: str = ""
+    why: str = ""
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of what fits."""
+        return Cause(self.number, self.slug, self.title, self.about)
 
     def fits(self, line: ResultLine) -> bool:
         """Whether *line* belongs to it."""
@@ -68,8 +76,8 @@ class CauseEntry:
             (not self.outcomes or line.outcome in self.outcomes)
             and (not self.ops or line.op in self.ops)
             and (not named or self._names(line))
-            and self.field.search(line.field) is not None
-            and self.why.search(line.why) is not None
+            and re.search(self.field, line.field) is not None
+            and re.search(self.why, line.why) is not None
         )
 
     def _names(self, line: ResultLine) -> bool:
@@ -79,25 +87,16 @@ class CauseEntry:
         )
 
 
+class _Catalogue(msgspec.Struct):
+    cause: list[CauseEntry]
+
+
 @cache
 def catalogue() -> tuple[CauseEntry, ...]:
-    """The entries of `causes.toml`, in their order."""
-    text = files(__package__).joinpath("causes.toml").read_text(encoding="utf-8")
-    given: list[dict[str, Any]] = tomllib.loads(text)["cause"]
-    words = {each["slug"]: each for each in reversed(given) if "title" in each}
-    return tuple(_entry(each, words[each["slug"]]) for each in given)
-
-
-def _entry(given: dict[str, Any], words: dict[str, Any]) -> CauseEntry:
-    return CauseEntry(
-        cause=Cause(given["number"], given["slug"], words["title"], words["about"]),
-        outcomes=tuple(given.get("outcomes", ())),
-        ops=tuple(given.get("ops", ())),
-        rules=tuple(given.get("rules", ())),
-        cases=tuple(given.get("cases", ())),
-        field=re.compile(given.get("field", "")),
-        why=re.compile(given.get("why", "")),
-    )
+    """The entries of `causes.toml`, in their order; title and about are in the first entry of a cause."""
+    entries = msgspec.toml.decode(files(__package__).joinpath("causes.toml").read_bytes(), type=_Catalogue).cause
+    words = {each.slug: {"title": each.title, "about": each.about} for each in reversed(entries) if each.title}
+    return tuple(msgspec.structs.replace(each, **words[each.slug]) for each in entries)
 
 
 def cause_of(line: ResultLine) -> Cause:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib.resources import files as package_files
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -50,7 +50,7 @@ def load_states(folder: Path) -> dict[str, str]:
     """
     path = folder / FILE
     if not path.exists():
-        path = Path(str(package_files(__package__).joinpath(FILE)))
+        path = Path(str(resources.files(__package__).joinpath(FILE)))
     states = {issue.id: issue.state for issue in load_issues(path, KnownIssue, FORMER)}
     for id_, state in states.items():
         if not _STATE.fullmatch(state):

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from kafka_conformance.dossiers import reach
 from kafka_conformance.dossiers.causes import CauseGroup, steady
 from kafka_conformance.dossiers.reproduce import reproducer
 from kafka_conformance.judge.verdict import OUTCOMES
+from kafka_conformance.reports.collection import cases_by_id
 from kafka_conformance.reports.details import answer_text
-from kafka_conformance.reports.explain import explanation_lines as explained_lines
+from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case, Recipe
@@ -39,8 +41,8 @@ SEVERITY: Final = {
 _WHO: Final = {
     "producers": "**any producer can store this**",
     "brokers": "**brokers write this themselves** (LogAppendTime, transaction markers, cleaned or converted logs)",
-    "hostile": "**only a hostile broker**, or damage behind it: no release stores it so from a producer",
-    "writers": "**whoever writes with this library**",
+    "hostile": "**only a hostile broker**, or damage after it: no release stores it so from a producer",
+    "writers": "**every application that writes with this library**",
     "unknown": "not measured",
 }
 # Only what is said loudly.
@@ -72,7 +74,7 @@ def _head(group: CauseGroup, state: str) -> Iterator[str]:
 
 
 def _withheld(group: CauseGroup) -> Iterator[str]:
-    yield "Findings of this class stop a consumer, so the maintainers are told first"
+    yield "Findings of this class stop a consumer, so they are reported to the maintainers first"
     yield "([SECURITY.md](../../SECURITY.md)). Until then there is this summary. Those who need the rest make it:"
     yield ""
     yield "```sh"
@@ -93,7 +95,7 @@ def _whole(group: CauseGroup) -> Iterator[str]:
 
 
 def _rules(group: CauseGroup) -> Iterator[str]:
-    yield "## What holds"
+    yield "## Rules"
     yield ""
     counted = Counter(line.rules[0] for line in group.lines if line.rules)
     first = list(group.case.rules[:1])
@@ -117,7 +119,7 @@ def _bytes(case: Case) -> Iterator[str]:
     yield ""
     given = input_of(case)
     if isinstance(given, Batch):
-        yield "What is written:"
+        yield "The batch to write:"
         yield ""
         yield from _fenced(_batch(given))
         right = _written(case, given)
@@ -167,19 +169,15 @@ def _data(value: bytes | None) -> str:
 
 
 def _explained(data: bytes) -> Iterator[str]:
-    rows = [line.plain.rstrip() for line in explained_lines(explain(data), WIDTH)]
+    rows = [line.plain.rstrip() for line in explanation_lines(explain(data), WIDTH)]
     rows = rows[1:] if not rows[0] else rows
     yield from rows[:MOST_ROWS]
     if len(rows) > MOST_ROWS:
         yield f"… {len(rows) - MOST_ROWS:,} more lines (`kafkaproof explain --case` has them)"
 
 
-def _fenced(rows: Iterator[str] | Sequence[str]) -> Iterator[str]:
-    kept = list(rows)
-    yield "```text"
-    yield from kept
-    yield "```"
-    yield ""
+def _fenced(rows: Iterable[str], language: str = "text") -> Iterator[str]:
+    yield from (f"```{language}", *rows, "```", "")
 
 
 def _answers(group: CauseGroup) -> Iterator[str]:
@@ -228,14 +226,14 @@ def _program(group: CauseGroup) -> Iterator[str]:
     testee = f"{plain_text(group.testee.name)} {plain_text(group.testee.version)}"
     yield f"{made.language}; {testee}. In an empty folder with {names}:"
     yield ""
-    yield from _listing("sh", [*made.setup, made.run])
+    yield from _fenced([*made.setup, made.run], "sh")
     if group.outcome == "memory" and group.testee.memory:
         yield f"The suite gave it {group.testee.memory >> 20:,} MiB; `/usr/bin/time -v` shows how much it takes here."
         yield ""
     for name, text in made.files.items():
         yield f"`{name}`:"
         yield ""
-        yield from _listing(_LANGUAGES.get(name.rpartition(".")[2], ""), text.rstrip().split("\n"))
+        yield from _fenced(text.rstrip().split("\n"), _LANGUAGES.get(name.rpartition(".")[2], ""))
 
 
 _LANGUAGES: Final = {
@@ -243,16 +241,9 @@ _LANGUAGES: Final = {
 }  # fmt: skip
 
 
-def _listing(language: str, rows: Sequence[str]) -> Iterator[str]:
-    yield f"```{language}"
-    yield from rows
-    yield "```"
-    yield ""
-
-
 def _kafka(group: CauseGroup) -> Iterator[str]:
     case = group.case
-    yield "## What Apache Kafka does"
+    yield "## Apache Kafka's behaviour"
     yield ""
     for release, answer in _java(case).items():
         yield f"- Java client {release}: {plain_text(answer_text(answer))}"
@@ -280,13 +271,8 @@ def _java(case: Case) -> Mapping[str, Any]:
 
 def _runs(found: reach.Reach) -> list[tuple[str, str]]:
     """Answers with their releases, neighbours with one answer together."""
-    runs: list[tuple[str, list[str]]] = []
-    for release, answer in found.answers.items():
-        if runs and runs[-1][0] == str(answer):
-            runs[-1][1].append(release)
-        else:
-            runs.append((str(answer), [release]))
-    return [(text, release_span(releases)) for text, releases in runs]
+    runs = groupby(found.answers.items(), key=lambda pair: str(pair[1]))
+    return [(text, release_span([release for release, _ in run])) for text, run in runs]
 
 
 def release_span(releases: Sequence[str]) -> str:
@@ -296,13 +282,8 @@ def release_span(releases: Sequence[str]) -> str:
 
 def stretches(releases: Sequence[str], among: Iterable[str]) -> str:
     """Some releases *among* others, in short: stretches without a gap."""
-    found: list[list[str]] = [[]]
-    for release in among:
-        if release in releases:
-            found[-1].append(release)
-        elif found[-1]:
-            found.append([])
-    return ", ".join(release_span(each) for each in found if each)
+    runs = groupby(among, key=lambda release: release in releases)
+    return ", ".join(release_span(list(run)) for chosen, run in runs if chosen)
 
 
 def _summary(group: CauseGroup) -> str:
@@ -343,8 +324,6 @@ def stored_of(group: CauseGroup) -> list[tuple[ResultLine, list[str]]]:
 
 
 def _cases(group: CauseGroup) -> Mapping[str, Case]:
-    from kafka_conformance.reports.collection import cases_by_id
-
     return cases_by_id() if len(group.lines) > 1 else {group.case.id: group.case}
 
 

@@ -22,8 +22,7 @@ from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES
-from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest
+from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
@@ -331,7 +330,7 @@ def replay_cases(
 
         recorder = Recorder(new(), new_broker=new)
         try:
-            return asking.record_answers(recorder, requests, asking.answer_file_of(folder, release), on_progress)
+            return record_answers(recorder, requests, answer_file_of(folder, release), on_progress)
         finally:
             recorder.close()
 

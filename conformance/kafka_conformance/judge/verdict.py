@@ -154,7 +154,7 @@ def _of_codec(case: Case, observation: Observation) -> Verdict:
         case Decoded(_, None) if case.op == "decode":
             return _judge_batches(case, observation)
         case Decoded(_, error) if case.op == "decode" and error is not None:
-            return _worse(_judge_before_error(case, observation), _judge_error(case.expect, error))
+            return _worse(_compared(case, observation, prefix=True), _judge_error(case.expect, error))
         case ConsumedRecords() if case.op == "decode":
             return _judge_consumed(case, observation)
         case Encoded(data) if case.op == "encode":
@@ -192,9 +192,7 @@ def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
 
 def _judge_batches(case: Case, decoded: Decoded) -> Verdict:
     if case.expect.verdict == "invalid":
-        kinds = " or ".join(case.expect.kinds) or "an error"
-        got = _counted(len(decoded.batches), "batch", "batches")
-        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
+        return _accepts_invalid(case, len(decoded.batches), "batch", "batches")
     return _compared(case, decoded, prefix=False)
 
 
@@ -208,14 +206,8 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
     if consumed.stalled:
         return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))
     if case.expect.verdict == "invalid":
-        kinds = " or ".join(case.expect.kinds) or "an error"
-        got = _counted(len(consumed.records), "record", "records")
-        return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
+        return _accepts_invalid(case, len(consumed.records), "record", "records")
     return verdict
-
-
-def _judge_before_error(case: Case, decoded: Decoded) -> Verdict:
-    return _compared(case, decoded, prefix=True)
 
 
 def _compared(case: Case, decoded: Decoded, *, prefix: bool) -> Verdict:
@@ -242,15 +234,14 @@ def _without_indexes(path: str) -> str:
 
 def _judge_bytes(case: Case, data: bytes) -> Verdict:
     if case.expect.verdict == "invalid":
-        kinds = " or ".join(case.expect.kinds) or "an error"
-        return Verdict(
-            "accepts_invalid", field="error", why=f"expected {kinds}, got {_counted(len(data), 'byte', 'bytes')}"
-        )
+        return _accepts_invalid(case, len(data), "byte", "bytes")
     return verdict_on(written.written_differences(case, data))
 
 
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _accepts_invalid(case: Case, count: int, one: str, many: str) -> Verdict:
+    kinds = " or ".join(case.expect.kinds) or "an error"
+    got = f"{count:,} {one if count == 1 else many}"
+    return Verdict("accepts_invalid", field="error", why=f"expected {kinds}, got {got}")
 
 
 def _worse(one: Verdict, other: Verdict) -> Verdict:

@@ -349,7 +349,7 @@ class FetchTestee:
 
     def decode(self, _data: bytes) -> list[WireBatch]:
         """Not supported: a consumer exposes no batches; see `consume`."""
-        raise NotDone("a consumer tells no batches")
+        raise NotDone("a consumer exposes no batches")
 
     def encode(self, _batch: WireBatch) -> bytes:
         """Not supported: it is not announced."""

@@ -20,8 +20,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
-from kafka_conformance.reports import summary as report
-from kafka_conformance.reports.summary import Report
+from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.runner import kept_results, results
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
@@ -260,7 +259,7 @@ def corpus_contents() -> kept_results.CorpusContents:
 def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviation], path: Path) -> Report:
     """The report on a result that was read from a file."""
     own = [cases[line.case] for line in done.lines if line.case in cases]
-    return report.make(done, own, deviations, path)
+    return make(done, own, deviations, path)
 
 
 def absent(paths: Iterable[Path]) -> dict[str, str]:

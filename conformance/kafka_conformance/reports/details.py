@@ -17,6 +17,7 @@ before it, the byte, and what follows it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -150,7 +151,7 @@ def request_details(case: Case) -> Iterator[dict[str, Any]]:
             yield from _written(case, case.input)
         case Recipe(name, args):
             arguments = ", ".join(f"{key}={value!r}" for key, value in args.items())
-            yield {"title": "Bytes made when they are asked", "text": f"{name}({arguments})"}
+            yield {"title": "Bytes that are built when they are sent", "text": f"{name}({arguments})"}
         case Scenario():
             yield from _scenario_details(case.input)
 
@@ -232,14 +233,8 @@ def recorded_details(evidence: Mapping[str, Any]) -> Iterator[list[str]]:
         if name == "reference":
             yield ["the specification", "", answer_text(given)]
             continue
-        runs: list[tuple[str, list[str]]] = []
-        for release, one in given.items():
-            text = answer_text(one)
-            if runs and runs[-1][0] == text:
-                runs[-1][1].append(release)
-            else:
-                runs.append((text, [release]))
-        yield from ([name, _range(releases), text] for text, releases in runs)
+        for text, run in groupby(given.items(), key=lambda pair: answer_text(pair[1])):
+            yield [name, _range([release for release, _ in run]), text]
 
 
 def _range(releases: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kafka_conformance.judge.verdict import SEVERITIES, Outcome
 from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
-from kafka_conformance.reports.html import page_environment
+from kafka_conformance.reports.html import page_environment, words
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.reports.terminal import alike_findings
 from kafka_conformance.runner.deviations import Deviation
@@ -153,7 +153,7 @@ def _table(collection: Collection) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|---|"
     for entry in collection.entries:
         certificate, counted = entry.report.certificate, entry.results.counts()
-        found = ", ".join(f"{counted[each]:,} {_words(each)}" for each in SEVERITIES if counted[each]) or "none"
+        found = ", ".join(f"{counted[each]:,} {words(each)}" for each in SEVERITIES if counted[each]) or "none"
         mark = "✅ certified" if certificate.certified else "❌ not certified"
         unfinished = "" if entry.results.complete else " (incomplete)"
         scores = f"{certificate.score:.3f} | {certificate.answered_score:.3f} | {counted['skipped']:,}"
@@ -169,9 +169,9 @@ def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Ite
     yield "| change | case | was | is | |"
     yield "|---|---|---|---|---|"
     for change in found[:MOST_CHANGES]:
-        before = "not asked" if change.before is None else _words(change.before.outcome)
+        before = "not asked" if change.before is None else words(change.before.outcome)
         why = code(change.now.why) if change.now.why else ""
-        yield f"| {change.kind} | {code(change.case)} | {before} | {_words(change.now.outcome)} | {why} |"
+        yield f"| {change.kind} | {code(change.case)} | {before} | {words(change.now.outcome)} | {why} |"
     if len(found) > MOST_CHANGES:
         yield f"\nand {len(found) - MOST_CHANGES:,} more"
 
@@ -186,16 +186,12 @@ def _findings(entry: CollectionEntry) -> Iterator[str]:
         line = first.line
         more = f" and {len(others):,} alike" if others else ""
         rule = code(line.rules[0]) if line.rules else ""
-        yield f"| {_words(line.outcome)} | {code(line.case)} | {rule} | {code(line.why)}{more} |"
+        yield f"| {words(line.outcome)} | {code(line.case)} | {rule} | {code(line.why)}{more} |"
     left = sum(1 + len(others) for _, others in groups[MOST_FINDINGS:])
     yield ""
     if left:
         yield f"and {left:,} more in the report\n"
     yield "</details>"
-
-
-def _words(outcome: str) -> str:
-    return outcome.replace("_", " ")
 
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -23,8 +23,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, outcome_rank
-from kafka_conformance.reports import collection as baseline
-from kafka_conformance.reports.collection import Collection, CollectionEntry, certify_command
+from kafka_conformance.reports.collection import KINDS, Collection, CollectionEntry, certify_command, counts
 from kafka_conformance.reports.details import detail
 from kafka_conformance.runner.history import History
 from kafka_conformance.runner.results import ResultLine
@@ -68,8 +67,8 @@ def result_page(collection: Collection, beside: Sequence[str] = ()) -> str:
         short=SHORT,
         words=words,
         compared=[(number, entry) for number, entry in enumerate(collection.entries) if entry.changes is not None],
-        counts=baseline.counts,
-        kinds=baseline.KINDS,
+        counts=counts,
+        kinds=KINDS,
         index=packed_json(index_page(collection, found)),
         chunks=list(_chunks(collection, found)),
         script=Markup(script),
@@ -107,15 +106,15 @@ def words(outcome: str) -> str:
 
 def page_cell(entry: CollectionEntry, area: str | None) -> PageCell:
     """The cell of one testee for an area, or for all areas."""
-    counts = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
+    found = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
     score = entry.report.certificate.score if area is None else entry.report.certificate.areas.get(area, 0.0)
-    return amount(entry.label, area or "all areas", counts, score)
+    return amount(entry.label, area or "all areas", found, score)
 
 
 def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> PageCell:
     """The cell for these counts of outcomes."""
     if not counts:
-        return PageCell(None, "", f"{label}: not asked")
+        return PageCell(None, "", f"{label}: not sent")
     worst = min(counts, key=outcome_rank)
     counted = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
     spoken = f"{label}, {area}: {counted}; score {score:.3f}"

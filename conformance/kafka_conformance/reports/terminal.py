@@ -31,18 +31,6 @@ PIPED_WIDTH: Final = 4000
 WIDE: Final = 140
 MOST_FINDINGS: Final = 20
 
-HEADINGS: Final[dict[Outcome, str]] = {
-    "wrong_data": "wrong data",
-    "crash": "crash",
-    "hang": "hang",
-    "memory": "memory",
-    "accepts_invalid": "accepts invalid",
-    "rejects_valid": "rejects valid",
-    "wrong_error": "wrong error",
-    "lossy": "lossy",
-    "agree": "agree",
-    "skipped": "skipped",
-}
 STYLES: Final[dict[Outcome, str]] = {
     "wrong_data": "bold red",
     "crash": "bold magenta",
@@ -106,7 +94,7 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
     shown = [outcome for outcome in OUTCOMES if any(report.results.counts()[outcome] for report in reports)]
     table.add_column("testee", no_wrap=True)
     for outcome in shown:
-        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        heading = outcome.replace("_", "\n" if on.is_terminal else " ")
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
     for heading in ("score", "certified", "seconds"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -142,7 +130,7 @@ def _table(report: Report, on: Console) -> Table:
     table.add_column("area", footer=Text("all", style="bold"))
     for outcome in shown:
         # One word below the other keeps columns narrow, but plain lines plain.
-        heading = HEADINGS[outcome].replace(" ", "\n" if on.is_terminal else " ")
+        heading = outcome.replace("_", "\n" if on.is_terminal else " ")
         footer = _number(counts[outcome], outcome)
         table.add_column(heading, footer=footer, justify="right", vertical="bottom", no_wrap=True)
     table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import signal
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -216,6 +216,7 @@ def _named(case: Case, pattern: str) -> bool:
 # So many go out together, if they are small.
 TOGETHER: Final = 32
 TOGETHER_BYTES: Final = 256 * 1024
+_Item = TypeVar("_Item")
 # Entries of an input that are looked at to see what it takes to read it.
 LOOK: Final = 64
 
@@ -340,19 +341,23 @@ def group_cases(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
         else:
             plain.setdefault((case.op, case.aborted is not None), []).append(case)
     for same in plain.values():
-        yield from _split(same, max(1, min(TOGETHER, at_once)))
+        yield from split_groups(same, _input_size, max(1, min(TOGETHER, at_once)))
 
 
-def _split(cases: Sequence[Case], most: int) -> Iterator[list[Case]]:
-    group: list[Case] = []
-    size = 0
-    for case in cases:
-        length = len(case.input) if isinstance(case.input, bytes) else 0
-        if group and (len(group) >= most or size + length > TOGETHER_BYTES):
+def _input_size(case: Case) -> int:
+    return len(case.input) if isinstance(case.input, bytes) else 0
+
+
+def split_groups(items: Iterable[_Item], size: Callable[[_Item], int], most: int = TOGETHER) -> Iterator[list[_Item]]:
+    """*items* in groups that are sent together: at most *most* of them, with `TOGETHER_BYTES` of *size*."""
+    group: list[_Item] = []
+    total = 0
+    for item in items:
+        if group and (len(group) >= most or total + size(item) > TOGETHER_BYTES):
             yield group
-            group, size = [], 0
-        group.append(case)
-        size += length
+            group, total = [], 0
+        group.append(item)
+        total += size(item)
     if group:
         yield group
 

@@ -48,8 +48,6 @@ from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import CodecReply, HelloReply, Misfit, Stray
 
-__all__ = ["CannotRun", "CaseRequest", "Sandbox", "TimedObservation"]
-
 # A JVM in a cold container takes seconds to say hello.
 START_SECONDS: Final = 30.0
 STARTS: Final = 3

@@ -10,7 +10,7 @@ confuses the two.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import aiokafka
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
@@ -22,19 +22,27 @@ from aiokafka.structs import TopicPartition
 from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
-from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
+from kafka_conformance.testees.interface import CodecError
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
+from kafka_conformance.testees.python_client import (
+    BATCH_SIZE,
+    EVERY_FORMAT,
+    TIMESTAMP_TYPES,
+    builder_limits,
+    check_expressible,
+    compression_name,
+    delivered_record,
+    exception_text,
+    exposed_record,
+    header_text,
+)
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch
+from kafka_records.constants import COMPRESSIONS
 
 NAME = "aiokafka-pure" if NO_EXTENSIONS else "aiokafka"
 VERSION: str = aiokafka.__version__
-COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
-ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
-
-TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
-BATCH_SIZE: Final = 1 << 30
+DECODES = ENCODES = EVERY_FORMAT
 
 
 def decode(data: bytes) -> list[WireBatch]:
@@ -45,13 +53,13 @@ def decode(data: bytes) -> list[WireBatch]:
         while records.has_next():
             batches.append(_batch(records.next_batch()))
     except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", _error_text(error), batches) from error
+        raise CodecError("unsupported_compression", exception_text(error), batches) from error
     except CorruptRecordException as error:
-        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", _error_text(error), batches) from error
+        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", exception_text(error), batches) from error
     except MemoryError:
         raise
     except Exception as leak:
-        raise CodecError(_leak_kind(leak), _error_text(leak), batches) from leak
+        raise CodecError(_leak_kind(leak), exception_text(leak), batches) from leak
     return batches
 
 
@@ -62,9 +70,9 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     )
     records: list[WireRecord] = []
     try:
-        records.extend(map(_consumed, fetched))
+        records.extend(map(delivered_record, fetched))
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal("malformed", _error_text(error)))
+        return CodecAnswer(records=records, error=Refusal("malformed", exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
@@ -79,7 +87,7 @@ def _record_batch(batch: Any) -> WireBatch:
         magic=batch.magic,
         base_offset=batch.base_offset,
         last_offset=_before(batch.next_offset),
-        compression=_compression(batch.compression_type),
+        compression=compression_name(batch.compression_type),
         timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
         max_timestamp=batch.max_timestamp,
         producer_id=batch.producer_id,
@@ -87,7 +95,7 @@ def _record_batch(batch: Any) -> WireBatch:
         base_sequence=batch.base_sequence,
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
-        records=list(map(_record, batch)),
+        records=list(map(exposed_record, batch)),
     )
 
 
@@ -99,7 +107,7 @@ def _message(batch: Any) -> WireBatch:
         timestamp_type=_timestamp_type(records),
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
-        records=list(map(_record, records)),
+        records=list(map(exposed_record, records)),
     )
 
 
@@ -114,26 +122,6 @@ def _before(offset: int) -> int:
     return (offset - 1 + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _compression(number: int) -> str:
-    return COMPRESSIONS[number] if number < len(COMPRESSIONS) else f"{number}"
-
-
-def _record(record: Any) -> WireRecord:
-    return WireRecord(
-        offset=record.offset,
-        timestamp=UNSET if record.timestamp is None else record.timestamp,
-        key=record.key,
-        value=record.value,
-        # Its header keys are text already: the original bytes are lost.
-        headers=[(key.encode(), value) for key, value in record.headers],
-    )
-
-
-def _consumed(record: Any) -> WireRecord:
-    headers = [(key.encode(), value) for key, value in record.headers]
-    return WireRecord(record.offset, record.timestamp, record.key, record.value, headers)
-
-
 def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     # What a compression library raises goes through as it is.  All else, as struct.error
     # and SystemError, is an accident: its documented exception is CorruptRecordException.
@@ -142,14 +130,12 @@ def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
     return "decompression" if ours else "other"
 
 
-def _error_text(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer would send for *batch*."""
     wanted = from_wire(batch)
-    _check_expressible(wanted)
+    old_state = wanted.magic < 2 and (wanted.transactional or wanted.producer_id != -1)
+    limits = (*builder_limits(wanted), (old_state, "a producer's state in an old message"))
+    check_expressible(wanted, "builder", *limits)
     codec = COMPRESSIONS.index(wanted.compression)
     builder: Any
     if wanted.magic == 2:
@@ -168,36 +154,12 @@ def encode(batch: WireBatch) -> bytes:
         _append_all(builder, wanted)
         return bytes(builder.build())
     except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", _error_text(error)) from error
+        raise CodecError("unsupported_compression", exception_text(error)) from error
 
 
 def _append_all(builder: Any, wanted: Batch) -> None:
     for record in wanted.records:
-        headers = [(_header_text(header.key), header.value) for header in record.headers]
+        headers = [(header_text(header.key), header.value) for header in record.headers]
         arguments = (record.offset, record.timestamp, record.key, record.value, headers)
         if builder.append(*arguments) is None:
             raise CodecError("limit", "append says that the batch is full")
-
-
-def _header_text(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
-
-
-def _check_expressible(wanted: Batch) -> None:
-    new = wanted.magic == 2
-    for unusual, what in (
-        ((new or wanted.compression != "none") and wanted.base_offset != 0, "a base offset other than 0"),
-        (new and wanted.records and wanted.last_offset != wanted.records[-1].offset, "an offset after the last record"),
-        (not new and (wanted.transactional or wanted.producer_id != -1), "a producer's state in an old message"),
-        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
-        (wanted.timestamp_type == "append", "LogAppendTime"),
-        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
-        (wanted.control, "a control batch"),
-        (wanted.delete_horizon is not None, "a delete horizon"),
-        (not wanted.records, "a batch without records"),
-    ):
-        if unusual:
-            raise NotDone(f"its builder cannot be asked for {what}")

@@ -24,16 +24,21 @@ from msgspec import UNSET
 
 from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, Refusal
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
+from kafka_conformance.testees.python_client import (
+    EVERY_FORMAT,
+    check_expressible,
+    encoded_headers,
+    exception_text,
+    header_text,
+)
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 
 CHECKS_CRCS: Final = os.environ.get("KAFKAPROOF_CHECK_CRCS") == "1"
 NAME = "confluent-kafka-crc" if CHECKS_CRCS else "confluent-kafka"
 VERSION = f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})"
-COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-DECODES = Capability([0, 1, 2], list(COMPRESSIONS))
-ENCODES = Capability([0, 1, 2], list(COMPRESSIONS))
+DECODES = ENCODES = EVERY_FORMAT
 
 TOPIC: Final = "cases"
 # Partitions of the topic; when all were used, another consumer begins again.
@@ -59,7 +64,7 @@ KINDS: Final[tuple[tuple[int, str, Kind], ...]] = (
 
 def decode(_data: bytes) -> NoReturn:
     """Not supported: a consumer exposes no batches; see `consume`."""
-    raise NotDone("a consumer tells no batches")
+    raise NotDone("a consumer exposes no batches")
 
 
 class ConsumerReader:
@@ -129,7 +134,7 @@ class ConsumerReader:
                 records.append(_record(message))
             except Exception as leak:
                 # SystemError, for headers that it cannot make text of.
-                return Refusal("malformed", f"{type(leak).__name__}: {leak}")
+                return Refusal("malformed", exception_text(leak))
 
 
 def _is_nothing(answer: CodecAnswer) -> bool:
@@ -143,8 +148,7 @@ def _position(tape: Tape) -> Any:
 
 def _record(message: Any) -> WireRecord:
     kind, timestamp = message.timestamp()
-    # Its header keys are text already: the original bytes are lost.
-    headers = [(key.encode(), value) for key, value in message.headers() or ()]
+    headers = encoded_headers(message.headers() or ())
     timestamp = -1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp
     return WireRecord(message.offset(), timestamp, message.key(), message.value(), headers)
 
@@ -216,7 +220,7 @@ class ProducerWriter:
                 key=record.key,
                 value=record.value,
                 timestamp=record.timestamp,
-                headers=[(_header_text(header.key), header.value) for header in record.headers] or None,
+                headers=[(header_text(header.key), header.value) for header in record.headers] or None,
                 on_delivery=lambda error, _: errors.append(error) if error else None,
             )
         if left := producer.flush(FLUSH_SECONDS):
@@ -244,36 +248,19 @@ _writer = ProducerWriter()
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer sends for *batch*."""
     wanted = from_wire(batch)
-    _check_expressible(wanted)
-    try:
-        return _writer.write(wanted)
-    except (KafkaException, BufferError) as error:
-        raise CodecError("malformed", str(error)) from error
-
-
-def _header_text(key: bytes) -> str:
-    try:
-        return key.decode()
-    except UnicodeDecodeError:
-        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
-
-
-def _check_expressible(wanted: Batch) -> None:
     offsets = [record.offset for record in wanted.records]
-    for unusual, what in (
+    check_expressible(
+        wanted,
+        "producer",
         (wanted.magic not in VERSIONS_BY_MAGIC, "such a magic"),
         (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
         (wanted.base_offset != 0, "a base offset other than 0"),
         (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),
         (wanted.producer_id != -1, "a producer id"),
         (wanted.transactional, "a transaction"),
-        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
-        (wanted.timestamp_type == "append", "LogAppendTime"),
-        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
         (any(record.timestamp == 0 for record in wanted.records), "the time 0, which means now"),
-        (wanted.control, "a control batch"),
-        (wanted.delete_horizon is not None, "a delete horizon"),
-        (not wanted.records, "a batch without records"),
-    ):
-        if unusual:
-            raise NotDone(f"its producer cannot be asked for {what}")
+    )
+    try:
+        return _writer.write(wanted)
+    except (KafkaException, BufferError) as error:
+        raise CodecError("malformed", str(error)) from error

@@ -19,9 +19,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec, direct, memory_of
-from kafka_conformance.testees.recipe import PIP, BuildRecipe, RecipeError, recipes
+from kafka_conformance.testees.recipe import (
+    PIP,
+    BuildError,
+    BuildRecipe,
+    RecipeError,
+    build_testee,
+    built_command,
+    not_installed,
+    recipes,
+    what_is_missing,
+)
 
 PLANTED: Final = "planted:"
 # The former prefix works with a warning for one release.
@@ -69,7 +78,7 @@ class KnownTestee:
 
     def reason(self, missing: tuple[str, ...]) -> str:
         """One line that says which packages or programs are *missing*."""
-        return built.what_is_missing(missing) if self.recipe else built.not_installed(missing)
+        return what_is_missing(missing) if self.recipe else not_installed(missing)
 
     def installation(self) -> str:
         """The command that installs the packages; empty for a testee that is built."""
@@ -244,18 +253,18 @@ def by_name(name: str) -> ConnectionSpec:
         return connection
     try:
         return _of_build(known, known.recipe)
-    except built.BuildError as error:
+    except BuildError as error:
         raise CannotRun(f"{known.name} cannot run: {error}", f"kafkaproof testees build {known.name}") from error
 
 
 def _of_build(known: KnownTestee, recipe: BuildRecipe) -> ConnectionSpec:
-    folder = built.build_testee(recipe)
+    folder = build_testee(recipe)
     if known.module:
         connection = direct(known.module, known.environment)
         environment = tuple(
             (key, f"{folder}:{value}" if key == "PYTHONPATH" else value) for key, value in connection.environment
         )
         return replace(connection, name=known.name, environment=environment)
-    argv = built.built_command(recipe, folder)
+    argv = built_command(recipe, folder)
     environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
     return ConnectionSpec(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))

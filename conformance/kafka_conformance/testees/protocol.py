@@ -5,8 +5,8 @@ Lines go out through `request_line` and come in through `parse_reply`, which
 never raises: what is no reply is a `Stray`, what is a reply to the right
 question but not of the right shape is a `Misfit`.
 
-`python -m kafka_conformance.testees.protocol` writes it; `--check` fails if the file is
-not what the models say.
+`python -m kafka_conformance.testees.protocol_schema` writes the schema; with `--check` it fails
+if the stored schema differs from the models.
 """
 
 from __future__ import annotations

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import kafka_records
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.protocol import Aborted, AppendRequest, Capability, CodecAnswer
+from kafka_conformance.version import installed_version
 from kafka_corpus.wire import WireBatch, from_wire, to_wire, to_wire_record
 from kafka_records import LogState, RecordFormatError, TopicConfig, fetching
 
 NAME = "reference"
-try:
-    VERSION = version("kafkaproof")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    VERSION = "source"
+VERSION = installed_version()
 
 _EVERYTHING = ["none", "gzip", "snappy", "lz4", "zstd"]
 DECODES = Capability([0, 1, 2], _EVERYTHING)

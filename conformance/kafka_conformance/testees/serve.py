@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import BinaryIO
 
+import msgspec
 from msgspec import UNSET
 
 from kafka_conformance.testees import protocol
@@ -45,53 +46,40 @@ def hello(testee: Testee) -> HelloReply:
 
 def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> CodecAnswer:
     """The testee's answer for *data*; with *aborted* transactions, for the committed records."""
-    try:
+
+    def answer() -> CodecAnswer:
         if aborted is not None and isinstance(testee, Committing):
             return testee.committed(data, aborted)
         return testee.consume(data) if isinstance(testee, Consuming) else CodecAnswer(batches=testee.decode(data))
-    except (NotDone, CodecError) as refusal:
-        return _refused(refusal)
-    except MemoryError:
-        raise
-    except Exception as leak:
-        return CodecAnswer(error=_leaked(leak, protocol.LEAKED))
+
+    return _answered(answer, protocol.LEAKED)
 
 
 def encode_answer(testee: Testee, request: protocol.EncodeRequest) -> CodecAnswer:
     """The bytes that the testee writes for the batch in *request*."""
-    try:
-        return CodecAnswer(data=bytes(testee.encode(request.batch)))
-    except (NotDone, CodecError) as refusal:
-        return _refused(refusal)
-    except MemoryError:
-        raise
-    except Exception as leak:
-        return CodecAnswer(error=_leaked(leak))
+    return _answered(lambda: CodecAnswer(data=bytes(testee.encode(request.batch))))
 
 
 def append_answer(testee: Testee, request: protocol.AppendRequest) -> CodecAnswer:
     """The testee's prediction of a broker's answer."""
     if not isinstance(testee, Appending):
         return CodecAnswer(skipped="append is not done by this testee")
+    return _answered(lambda: testee.append(request))
+
+
+def _answered(answer: Callable[[], CodecAnswer], leaked: str = "malformed") -> CodecAnswer:
+    """The result of *answer*; its exceptions are answers too, those that are not documented of kind *leaked*."""
     try:
-        return testee.append(request)
-    except (NotDone, CodecError) as refusal:
-        return _refused(refusal)
+        return answer()
+    except NotDone as reason:
+        return CodecAnswer(skipped=str(reason))
+    except CodecError as refusal:
+        error = Refusal(refusal.kind, str(refusal))
+        return CodecAnswer(batches=refusal.batches, error=error) if refusal.batches else CodecAnswer(error=error)
     except MemoryError:
         raise
     except Exception as leak:
-        return CodecAnswer(error=_leaked(leak))
-
-
-def _refused(refusal: NotDone | CodecError) -> CodecAnswer:
-    if isinstance(refusal, NotDone):
-        return CodecAnswer(skipped=str(refusal))
-    error = Refusal(refusal.kind, str(refusal))
-    return CodecAnswer(batches=refusal.batches, error=error) if refusal.batches else CodecAnswer(error=error)
-
-
-def _leaked(leak: Exception, kind: str = "malformed") -> Refusal:
-    return Refusal(kind, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}")
+        return CodecAnswer(error=Refusal(leaked, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}"))
 
 
 def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
@@ -117,19 +105,7 @@ def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
 
 
 def _with_id(request_id: str, answer: CodecAnswer) -> CodecReply:
-    return CodecReply(
-        id=request_id,
-        batches=answer.batches,
-        records=answer.records,
-        next_offset=answer.next_offset,
-        stalled=answer.stalled,
-        data=answer.data,
-        error=answer.error,
-        skipped=answer.skipped,
-        error_code=answer.error_code,
-        base_offset=answer.base_offset,
-        stored=answer.stored,
-    )
+    return CodecReply(id=request_id, **msgspec.structs.asdict(answer))
 
 
 def serve(testee: Testee, source: BinaryIO, sink: BinaryIO) -> None:

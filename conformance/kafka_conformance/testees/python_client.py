@@ -1,0 +1,78 @@
+"""Shared parts of the adapters of Python clients: names, records, and batches that a writer has no way to express."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from kafka_conformance.testees.interface import NotDone
+from kafka_conformance.testees.protocol import Capability
+from kafka_corpus.wire import WireRecord
+from kafka_records import Batch
+from kafka_records.constants import COMPRESSIONS
+
+EVERY_FORMAT: Final = Capability([0, 1, 2], list(COMPRESSIONS))
+TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
+# Bytes; room for anything that a case holds, so that `append` never says that the batch is full.
+BATCH_SIZE: Final = 1 << 30
+
+
+def compression_name(number: int) -> str:
+    """The name of a codec; the number itself where there is no such codec."""
+    return COMPRESSIONS[number] if number < len(COMPRESSIONS) else f"{number}"
+
+
+def exception_text(error: Exception) -> str:
+    """The class and the message of an exception."""
+    return f"{type(error).__name__}: {error}"
+
+
+def encoded_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[Any]:
+    """Headers whose keys the client gives as text: bytes that are not UTF-8 are lost."""
+    return [(key.encode(), value) for key, value in headers]
+
+
+def exposed_record(record: Any) -> WireRecord:
+    """A record of a decoder; a timestamp that it does not give is not exposed."""
+    timestamp = UNSET if record.timestamp is None else record.timestamp
+    return WireRecord(record.offset, timestamp, record.key, record.value, encoded_headers(record.headers))
+
+
+def delivered_record(record: Any) -> WireRecord:
+    """A record as a consumer delivers it."""
+    return WireRecord(record.offset, record.timestamp, record.key, record.value, encoded_headers(record.headers))
+
+
+def header_text(key: bytes) -> str:
+    """A header key as text.  Raises `NotDone` if it is not UTF-8."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise NotDone("header keys are text in its API; these bytes are not UTF-8") from None
+
+
+def check_expressible(wanted: Batch, writer: str, *own: tuple[object, str]) -> None:
+    """Raise `NotDone` if one of *own*, or of the features that no client's *writer* has, is true for *wanted*."""
+    for unusual, what in (
+        *own,
+        (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
+        (wanted.timestamp_type == "append", "LogAppendTime"),
+        (wanted.timestamp_type == "none" and wanted.magic > 0, "records without timestamps"),
+        (wanted.control, "a control batch"),
+        (wanted.delete_horizon is not None, "a delete horizon"),
+        (not wanted.records, "a batch without records"),
+    ):
+        if unusual:
+            raise NotDone(f"its {writer} does not offer {what}")
+
+
+def builder_limits(wanted: Batch) -> list[tuple[object, str]]:
+    """The offsets that builders of clients count themselves, for `check_expressible`."""
+    new = wanted.magic == 2
+    after = new and wanted.records and wanted.last_offset != wanted.records[-1].offset
+    return [
+        ((new or wanted.compression != "none") and wanted.base_offset != 0, "a base offset other than 0"),
+        (after, "an offset after the last record"),
+    ]

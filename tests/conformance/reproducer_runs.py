@@ -1,0 +1,101 @@
+"""Prepare and run reproducers, and compare their output with the result line that they show."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafka_conformance.dossiers.reproduce import Reproducer
+from kafka_conformance.runner.results import ResultLine
+
+SETUP_LIMIT: Final = 600  # seconds
+ENVIRONMENT: Final = "environment"  # of a Python program, in its folder
+_RIGHT: Final = re.compile(r"^error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
+_ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
+_GOT: Final = re.compile(r"got (-?\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Output and exit code of a program; no exit code if it did not end in time."""
+
+    output: str
+    errors: str
+    exit_code: int | None
+
+
+def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
+    """Write the files into *folder* and run the commands for once.
+
+    Args:
+        made: the program.
+        folder: where it is to be; made if it is not there.
+        alone: whether a Python program gets an environment of its own; else its packages are those that are here.
+
+    Raises:
+        subprocess.CalledProcessError: a command failed.
+    """
+    write_reproducer(made, folder)
+    if alone and made.language == "Python":
+        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], cwd=folder, check=True, capture_output=True)
+    for command in made.setup:
+        program, _, arguments = command.partition(" ")
+        if program == "pip" and not alone:
+            continue
+        words = f"{ENVIRONMENT}/bin/pip {arguments}" if program == "pip" else command
+        subprocess.run(words, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
+
+
+def write_reproducer(made: Reproducer, folder: Path) -> None:
+    """Write the files alone."""
+    for name, text in made.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
+    """Run the program in *folder*, for *limit* seconds at most."""
+    own = folder / ENVIRONMENT / "bin" / "python"
+    command = re.sub(r"^python ", f"{own if own.exists() else sys.executable} ", made.run)
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        shell=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as program:
+        try:
+            output, errors = program.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            # Killing only the shell would leave its child running, for example a program that hangs.
+            os.killpg(program.pid, signal.SIGKILL)
+            output, errors = program.communicate()
+            return Ran(output, errors, None)
+    return Ran(output, errors, program.returncode)
+
+
+def shows(line: ResultLine, ran: Ran) -> bool:
+    """Whether *ran* shows what *line* says."""
+    wrote, refused = "written: " in ran.output, bool(_ERROR.search(ran.output)) and not _RIGHT.search(ran.output)
+    if line.outcome in ("crash", "hang", "memory"):
+        return ran.exit_code != 0 or refused
+    if ran.exit_code != 0:
+        return False
+    if line.outcome in ("rejects_valid", "wrong_error"):
+        return refused
+    if line.op == "encode":
+        return wrote
+    got = _GOT.search(line.why)
+    # A field that records do not have cannot be seen in them.
+    of_records = "records[" in line.field and line.field.endswith((".offset", ".timestamp"))
+    return bool(_RIGHT.search(ran.output)) and (not got or not of_records or got[1] in ran.output)
