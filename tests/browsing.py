@@ -18,7 +18,7 @@ every_size = pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"
 
 @contextmanager
 def visited(chromium: Any, address: str, *, size: Size = WIDE, scheme: str = "light") -> Iterator[Any]:
-    """The page; nothing may go wrong in it, and nothing be asked for beside it."""
+    """The page; an error in it, or a request for another file, fails the test."""
     context = chromium.new_context(viewport=size, color_scheme=scheme)
     page = context.new_page()
     wrong: list[str] = []
@@ -49,7 +49,7 @@ def check_scheme(page: Any, scheme: str) -> None:
 
 
 def check_view(page: Any, size: Size, scheme: str) -> None:
-    """It fits, it is as light or dark as was asked, and all text can be read."""
+    """The page fits the window, follows the colour scheme, and all text can be read."""
     check_width(page, size)
     check_scheme(page, scheme)
     check_contrast(page)
@@ -64,7 +64,7 @@ def check_scrolling(page: Any) -> None:
 
 
 def check_contrast(page: Any) -> None:
-    """All text has a contrast of at least 4.5 with what is behind it (WCAG 2.1, AA)."""
+    """All text has a contrast of at least 4.5 with its background (WCAG 2.1, AA)."""
     assert page.evaluate(CONTRAST) == []
 
 

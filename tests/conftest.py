@@ -1,4 +1,4 @@
-"""Settings for every test, and what is asked of every decoder test."""
+"""Settings for every test, and the checks of every decoder test."""
 
 import os
 import shutil
@@ -60,7 +60,7 @@ def three_ways() -> Callable[[bytes], tuple[Batch, ...]]:
 
 
 def decode_three_ways(data: bytes) -> tuple[Batch, ...]:
-    """What `decode` gives for *data*, after the other ways of handing it over gave the same."""
+    """The result of `decode` for *data*; other ways of passing the bytes have to give the same."""
     whole = decode(data)
     ends = entry_ends(data)
     assert len(whole) == len(ends)

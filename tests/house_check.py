@@ -96,6 +96,8 @@ EXEMPT_ANYWHERE: Final = {"slots"}  # `@dataclass(slots=True)` and `__slots__`
 # Names of other projects' interfaces.
 FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds"}  # Spark
 # Values of such constants are names in files of earlier releases.
+# Fields of `profiles` in JSON reports that are dropped words elsewhere.
+CONTRACT_FIELDS: Final = {"asked"}
 OLD_NAMES: Final = re.compile(r"_?OLD_[A-Z_]+")
 EXEMPT_FILES: Final = ("tests/house_check.py", "tests/test_house_rules.py", "CHANGELOG.md")
 
@@ -191,8 +193,9 @@ def of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
         yield from _identifier(name, 1, part, exempt)
     tree = ast.parse(text)
     seen, places = parts_of_ids(tree) if "/cases/" in name else (set(), set())
-    seen |= FOREIGN_NAMES
-    places |= places_of_old_names(tree)
+    fields, keys = contract_fields(tree)
+    seen |= FOREIGN_NAMES | fields
+    places |= places_of_old_names(tree) | keys
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and token.string not in seen:
             seen.add(token.string)
@@ -205,6 +208,32 @@ def of_module(name: str, text: str, exempt: set[str]) -> Iterator[Finding]:
             docstring = ast.get_docstring(node) or ""
             if TITLES.match(docstring):
                 yield Finding("title", f"{name}:{getattr(node, 'lineno', 1)}", docstring.splitlines()[0])
+
+
+def contract_fields(tree: ast.Module) -> tuple[set[str], set[tuple[int, int]]]:
+    """The `CONTRACT_FIELDS` that name nothing but fields in *tree*, and the places of strings that are such a name.
+
+    A field is an annotation in a class, an attribute or a keyword argument.
+    """
+    declared = {
+        id(each.target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for each in node.body
+        if isinstance(each, ast.AnnAssign)
+    }
+    others: set[str] = set()
+    places: set[tuple[int, int]] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and id(node) not in declared:
+            others.add(node.id)
+        elif isinstance(node, ast.arg):
+            others.add(node.arg)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.alias):
+            others.add(node.name)
+        elif isinstance(node, ast.Constant) and node.value in CONTRACT_FIELDS:
+            places.add((node.lineno, node.col_offset))
+    return CONTRACT_FIELDS - others, places
 
 
 def places_of_old_names(tree: ast.Module) -> set[tuple[int, int]]:

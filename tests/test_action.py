@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 
-# What GitHub asks of a composite action (its JSON Schema is in SchemaStore, as github-action.json).
+# GitHub's rules for a composite action (its JSON Schema is in SchemaStore, as github-action.json).
 TEXT = {"type": "string", "minLength": 1}
 NAMED = {"type": "object", "propertyNames": {"pattern": "^[_a-zA-Z][a-zA-Z0-9_-]*$"}}
 STEP = {
@@ -87,7 +87,7 @@ class Job:
         return re.sub(r"\$\{\{ ([\w.-]+) \}\}", lambda found: self.value(found[1]), text)
 
     def value(self, expression: str) -> str:
-        """What an expression stands for."""
+        """The value of an expression."""
         plain = {"github.action_path": str(ROOT), "runner.temp": str(self.temp)}
         if expression.startswith("inputs."):
             return self.inputs[expression.removeprefix("inputs.")]
@@ -148,7 +148,7 @@ def test_expressions_name_what_there_is() -> None:
 
 @pytest.mark.slow
 def test_certify_step(tmp_path: Path) -> None:
-    """The step judges a codec, tells the outputs, and writes summary, badge and SARIF; the verdict is the exit code."""
+    """The step judges a codec, sets the outputs, and writes summary, badge and SARIF; the verdict is the exit code."""
     job = with_kafkaproof(Job(tmp_path, testee="kafka-python", only="v2_batch\ntimestamp"))
     done = job.run("Certify")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -198,7 +198,7 @@ def test_a_testee_that_cannot_run(tmp_path: Path) -> None:
 
 @pytest.mark.testees
 def test_install_step(tmp_path: Path) -> None:
-    """In a fresh environment the steps install the command from the action's own directory, certify, and tell."""
+    """In a fresh environment the steps install the command from the action's own directory, certify, and set the outputs."""
     if sysconfig.get_platform().startswith("win"):
         pytest.skip("paths are those of Linux")
     job = Job(tmp_path, testee="kafka-python", only="v2_batch.last_offset_wraps")

@@ -67,6 +67,11 @@ def words_in(text: str) -> list[str]:
     [
         ('"""A codec asked for more."""', ['module.py:1 \'asked\' in: """A codec asked for more."""']),
         ("asked = 1", ["module.py:1 asked"]),
+        ("class Profile:\n    asked: int", []),
+        ('{"asked": profile.asked}', []),
+        ("Profile(asked=1)", []),
+        ("def count(asked): ...", ["module.py:1 asked"]),
+        ("class Profile:\n    asked: int\n    def add(self, asked): ...", ["module.py:2 asked"]),
         ('OLD_NAMES: Final = {"lie": "fault"}', []),
         ('NAMES: Final = {"lie": "fault"}', ["module.py:1 'lie' in: \"lie\""]),
         ("tracker.getStageInfo(1)", []),

@@ -21,7 +21,7 @@ PACKAGES = {
 
 
 def installed() -> list[PurePosixPath]:
-    """The files that lie in site-packages; an editable install has no packages among them."""
+    """The files in site-packages; an editable install has no packages among them."""
     return [PurePosixPath(file) for file in metadata.files("kafkaproof") or []]
 
 
@@ -40,14 +40,14 @@ def test_top_level_names_are_ours_alone(wheel: list[PurePosixPath]) -> None:
     assert {name for name in top if not name.endswith(".dist-info")} == PACKAGES
 
 
-def test_only_the_command_lies_elsewhere(wheel: list[PurePosixPath]) -> None:
+def test_only_the_command_is_elsewhere(wheel: list[PurePosixPath]) -> None:
     """Outside of site-packages there is one file: the command."""
     assert {file.stem for file in wheel if file.parts[0] == ".."} == {"kafkaproof"}
 
 
 @pytest.mark.parametrize("package", sorted(PACKAGES))
 def test_packages_are_typed(package: str) -> None:
-    """Each package can be imported, and tells type checkers that it has types."""
+    """Each package can be imported, and has the marker for type checkers."""
     assert importlib.import_module(package).__doc__
     assert resources.files(package).joinpath("py.typed").is_file()
 
@@ -100,7 +100,7 @@ def test_one_command() -> None:
 
 
 def test_main_job_needs_no_extra() -> None:
-    """What `certify kafka-python` imports is in the plain dependencies."""
+    """The imports of `certify kafka-python` are plain dependencies."""
     plain = [line for line in metadata.requires("kafkaproof") or [] if "extra ==" not in line]
     assert any(line.startswith("kafka-python") for line in plain)
     assert not [line for line in plain if line.startswith(("aiokafka", "hypothesis", "pyspark", "atheris"))]

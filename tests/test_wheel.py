@@ -104,7 +104,7 @@ def test_the_wheel_holds_recipes_and_sources(wheel: Path) -> None:
 
 
 def test_the_wheel_holds_no_build_outputs(tmp_path: Path) -> None:
-    """What builds by hand leave in the source folders stays out of the wheel."""
+    """Outputs of builds in the source folders stay out of the wheel."""
     copy = tmp_path / "checkout"
     copied = ("pyproject.toml", "README.md", "LICENSE", ".gitignore", "conformance/testees", "fuzz/harnesses")
     for name in copied:

@@ -22,18 +22,18 @@ from typing import Final, Protocol
 # that very process: a number that is free again is never killed.  A signal may
 # arrive before the number is known; it is passed on as soon as the number is.
 SCRIPT: Final = """
-folder="$1"; shift; child= asked=
+folder="$1"; shift; child= term=
 exec 3<&0
-trap 'asked=yes; [ -z "$child" ] || kill -TERM $child' TERM
+trap 'term=yes; [ -z "$child" ] || kill -TERM $child' TERM
 trap 'orphaned=yes; kill -KILL $child' USR1
 "$@" <&3 3<&- & child=$!
 { read -r _ <&3; kill -USR1 $$; } >/dev/null 2>&1 & watcher=$!
 exec 3<&-
-[ -z "$asked" ] || kill -TERM $child
+[ -z "$term" ] || kill -TERM $child
 wait $child; code=$?
 while kill -0 $child 2>/dev/null; do wait $child; code=$?; done
-# A wait that we were asked in the middle of says 143, even if the command had ended by then.
-[ -z "$asked" ] || { wait $child; again=$?; [ $again = 127 ] || code=$again; }
+# A wait that SIGTERM interrupts returns 143, even if the command had ended by then.
+[ -z "$term" ] || { wait $child; again=$?; [ $again = 127 ] || code=$again; }
 # A process that is just ending may still write there.
 [ -z "$orphaned" ] || { for _ in 1 2 3 4 5; do rm -rf "$folder" && break; sleep 1; done; kill -KILL 0; }
 kill -KILL $watcher

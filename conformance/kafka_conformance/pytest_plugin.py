@@ -42,10 +42,10 @@ PROPERTY: Final = "kafkaproof"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Our options, and the same for the configuration file."""
     group = parser.getgroup("kafkaproof", "conformance of codecs of Kafka's record formats")
-    group.addoption("--kafkaproof", metavar="TESTEE", help="Ask this testee every case, each as a test of its own.")
+    group.addoption("--kafkaproof", metavar="TESTEE", help="Send every case to this testee, each as a test of its own.")
     group.addoption("--kafkaproof-only", action="append", metavar="GLOB", help="Cases by id, area or rule.")
     group.addoption("--kafkaproof-deviations", metavar="FILE", help="Known deviations (TOML), strict.")
-    parser.addini("kafkaproof", "The testee that is asked every case.", default="")
+    parser.addini("kafkaproof", "The testee that every case is sent to.", default="")
     parser.addini("kafkaproof_only", "Cases by id, area or rule.", type="args", default=[])
     parser.addini("kafkaproof_deviations", "Known deviations (TOML), strict.", default="")
 

@@ -1,4 +1,4 @@
-// A testee for Kafkaproof. Put your codec behind decode, and say in HELLO who it is and what it can read.
+// A testee for Kafkaproof. Call your codec in decode, and describe it in HELLO: name, version, formats.
 import java.io.*;
 import java.nio.ByteBuffer;
 import java.util.*;

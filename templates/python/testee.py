@@ -1,4 +1,4 @@
-"""A testee for Kafkaproof.  Put your codec behind `decode`, and say in HELLO who it is and what it can read."""
+"""A testee for Kafkaproof.  Call your codec in `decode`, and describe it in HELLO: name, version, formats."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ def read_record(record):
 
 
 def kind_of(error):
-    """What the error means: corrupt is a wrong checksum; also truncated, decompression, unsupported_magic, ..."""
+    """The kind of the error: corrupt is a wrong checksum; also truncated, decompression, unsupported_magic, ..."""
     return "corrupt" if "CRC" in str(error) else "malformed"
 
 

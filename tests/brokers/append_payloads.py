@@ -127,7 +127,7 @@ def _wrong_bytes(rng: Random, codec: Compression) -> bytes:
     return mutated(rng, _whole(rng, codec))
 
 
-def _more_behind(rng: Random, codec: Compression) -> bytes:
+def _more_after(rng: Random, codec: Compression) -> bytes:
     batch, more = _whole(rng, codec), _whole(rng, rng.choice(COMPRESSIONS))
     return batch + rng.choice((more, more[:-1], bytes(rng.randint(1, 20)), raw_message(1)))
 
@@ -208,7 +208,7 @@ KINDS: dict[str, Callable[[Random, Compression], bytes]] = {
     "wrong fields": _wrong_fields,
     "wrong header": _wrong_header,
     "wrong bytes": _wrong_bytes,
-    "more behind": _more_behind,
+    "more after": _more_after,
     "large": _large,
     "pieces": _pieces,
 }

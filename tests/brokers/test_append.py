@@ -67,7 +67,7 @@ IN_TRANSACTION = Producing(transactional_id=True)
 
 
 @pytest.fixture(scope="module", params=RELEASES)
-def asked(request: pytest.FixtureRequest) -> Iterator[tuple[str, Client]]:
+def running(request: pytest.FixtureRequest) -> Iterator[tuple[str, Client]]:
     """A running broker's release, and a client."""
     yield from serving(request.param)
 
@@ -111,9 +111,9 @@ def table_differences(release: str, client: Client) -> list[object]:
     return found
 
 
-def test_the_table_is_what_brokers_answer(asked: tuple[str, Client]) -> None:
+def test_the_table_is_what_brokers_answer(running: tuple[str, Client]) -> None:
     """Every payload of the unit tests has the error code that the table says, and is stored as predicted."""
-    assert table_differences(*asked) == []
+    assert table_differences(*running) == []
 
 
 @pytest.mark.parametrize("release", OLD_RELEASES)
@@ -151,9 +151,9 @@ def differences(
 
 
 @pytest.mark.sweep
-def test_the_corpus_is_predicted(asked: tuple[str, Client]) -> None:
+def test_the_corpus_is_predicted(running: tuple[str, Client]) -> None:
     """Every case of the corpus is answered and stored as `append` says, but for what is listed."""
-    release, client = asked
+    release, client = running
     payloads = list(corpus())
     assert len(payloads) > 3000
     found: dict[str, Any] = {}
@@ -191,9 +191,9 @@ def made_differences(release: str, client: Client) -> dict[str, Any]:
 
 
 @pytest.mark.sweep
-def test_what_is_made_from_seeds_is_predicted(asked: tuple[str, Client]) -> None:
+def test_what_is_made_from_seeds_is_predicted(running: tuple[str, Client]) -> None:
     """Some ten thousand payloads with something wrong in most: all answered and stored as `append` says."""
-    assert made_differences(*asked) == {}
+    assert made_differences(*running) == {}
 
 
 @pytest.mark.sweep
@@ -235,9 +235,9 @@ def produce_versions(release: str) -> tuple[int, ...]:
 
 
 @pytest.mark.sweep
-def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
+def test_transactions_are_predicted(running: tuple[str, Client]) -> None:
     """`append` predicts a partition of a running transaction, step by step, in every version (TXN-02 to TXN-08)."""
-    release, client = asked
+    release, client = running
     partitions = Partitions(client, release, {})
     for version in produce_versions(release):
         name = f"predicted-{version}"
@@ -267,9 +267,9 @@ def test_transactions_are_predicted(asked: tuple[str, Client]) -> None:
         ("other", Producing(transactional_id=True, producer="unknown", in_transaction=False)),
     ],
 )
-def test_partitions_outside_of_the_transaction(asked: tuple[str, Client], id_of: str, producing: Producing) -> None:
+def test_partitions_outside_of_the_transaction(running: tuple[str, Client], id_of: str, producing: Producing) -> None:
     """`append` predicts a partition that has not been added to a transaction, in every version (TXN-05)."""
-    release, client = asked
+    release, client = running
     partitions = Partitions(client, release, {})
     for version in produce_versions(release):
         producer = init_producer_id(client, f"known-{version}-{id_of}")

@@ -99,7 +99,7 @@ def test_librdkafkas_mock_cluster(tmp_path: Path) -> None:
     assert report["counts"]["accepts_invalid"] > 0
 
 
-def test_nobody(tmp_path: Path) -> None:
+def test_no_broker_at_the_address(tmp_path: Path) -> None:
     """If no broker answers, the address is reported, and no case runs."""
     command = [sys.executable, "-m", "kafkaproof", "broker", "certify", "--bootstrap", "127.0.0.1:1"]
     done = subprocess.run([*command, "--report", str(tmp_path)], capture_output=True, text=True, check=False)

@@ -103,7 +103,7 @@ def test_settings_by_release() -> None:
     assert (compacted("0.8.2.2")["segment.bytes"], compacted("4.4.0")["segment.bytes"]) == ("900000", "1048576")
 
 
-def test_what_lies_on_the_disk(broker: Folder) -> None:
+def test_segment_files_and_checkpoint(broker: Folder) -> None:
     """Segments are read in order; the checkpoint of this partition counts, not that of its neighbours."""
     assert read_segments(broker, PARTITION) == b"closedactive"
     assert active_base_offset(broker, PARTITION) == 7

@@ -70,7 +70,7 @@ def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(broker: FakeBroker,
     assert fetch(broker, 5, version=version)["records"] == b""
 
 
-def test_who_asks_for_a_part_again_gets_that_part(broker: FakeBroker) -> None:
+def test_a_later_offset_gets_the_rest(broker: FakeBroker) -> None:
     """From the batch that holds the offset on, as from a broker."""
     broker.serve("t", TWO)
     fetch(broker, 0)
@@ -78,7 +78,7 @@ def test_who_asks_for_a_part_again_gets_that_part(broker: FakeBroker) -> None:
     assert fetch(broker, 2)["records"] == batch(2)
 
 
-def test_who_asks_again_and_again_has_stalled() -> None:
+def test_a_client_that_repeats_one_offset_has_stalled() -> None:
     """After three times the same answer a client gets the end record where it stands, and that is noted."""
     tape = Tape(TWO)
 

@@ -60,8 +60,8 @@ def differences(
     for version in (4, 10, client.newest(tables.FETCH)):
         for isolation in (0, 1):
             for offset in offsets(log):
-                asked: dict[str, Any] = {"isolation_level": isolation} | fields
-                theirs = answer(client, where, offset, version, **asked)
+                options: dict[str, Any] = {"isolation_level": isolation} | fields
+                theirs = answer(client, where, offset, version, **options)
                 ours = fetch_view(
                     log,
                     fetch_offset=offset,
@@ -70,7 +70,7 @@ def differences(
                     aborted=aborted,
                     api_version=version,
                     release=release,
-                    **asked,
+                    **options,
                 )
                 if not agree(theirs, ours, exact=True):
                     found[version, isolation, offset, *fields.items()] = (theirs, ours)
@@ -216,7 +216,7 @@ def test_consumers_see_what_is_committed() -> None:
 
 def seen(broker: JvmBroker, where: TopicPartition, offset: int, isolation: str) -> list[int]:
     """The offsets that the console consumer shows."""
-    asked = {
+    options = {
         "--bootstrap-server": broker.bootstrap,
         "--topic": where.topic,
         "--partition": str(where.partition),
@@ -225,7 +225,7 @@ def seen(broker: JvmBroker, where: TopicPartition, offset: int, isolation: str) 
         "--timeout-ms": "4000",
     }
     shown = ("--property", "print.offset=true", "--property", "print.value=false")
-    _, said = broker.tool("kafka.tools.ConsoleConsumer", *(part for item in asked.items() for part in item), *shown)
+    _, said = broker.tool("kafka.tools.ConsoleConsumer", *(part for item in options.items() for part in item), *shown)
     return [int(found) for found in re.findall(r"^Offset:(\d+)", said, re.MULTILINE)]
 
 

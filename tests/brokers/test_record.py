@@ -10,8 +10,14 @@ import pytest
 
 from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
-from kafka_brokers.scenarios import recorder as asking
-from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest
+from kafka_brokers.scenarios.recorder import (
+    AnswerFile,
+    Recorder,
+    ScenarioRequest,
+    differing,
+    record_answers,
+    scenario_requests,
+)
 from kafka_conformance.dossiers.reach import CONFIG
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import difference
@@ -24,67 +30,67 @@ OLD = "0.10.2.2"
 
 def some(release: str, only: str = "produce_*", every: int = 9) -> list[ScenarioRequest]:
     """A part of the requests for *release*, none of which restarts the broker."""
-    asked = [each for each in asking.scenario_requests(load_vectors(only), release) if not each.scenario.restarts()]
-    return asked[::every]
+    requests = [each for each in scenario_requests(load_vectors(only), release) if not each.scenario.restarts()]
+    return requests[::every]
 
 
 @pytest.mark.parametrize("release", [OLD, NEWEST])
 def test_recorded_again(release: str, tmp_path: Path) -> None:
     """A broker that is recorded again gives the recorded answers, clock and producer ids apart."""
-    asked = some(release)
-    assert len(asked) > 20
+    requests = some(release)
+    assert len(requests) > 20
     recorded = evidence.load_evidence(package_root())
     with jvm.start_jvm(release, config=CONFIG) as broker:
         recorder = Recorder(broker)
-        lines = asking.record_answers(recorder, asked, AnswerFile(tmp_path / "answers.ndjson"), lambda *_: None)
+        lines = record_answers(recorder, requests, AnswerFile(tmp_path / "answers.ndjson"), lambda *_: None)
         recorder.close()
-    assert asking.differing(recorded, release, asked, lines) == []
+    assert differing(recorded, release, requests, lines) == []
     assert recorder.restarts == 0
 
 
 def test_broker_killed_in_the_middle(tmp_path: Path) -> None:
     """A broker that is killed is started again; no answer is lost, none recorded twice, and all are right."""
-    asked = some(NEWEST)
+    requests = some(NEWEST)
     recording = AnswerFile(tmp_path / "answers.ndjson")
     with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
         lines = []
-        for line in recorder.record(asked, recording):
+        for line in recorder.record(requests, recording):
             lines.append(line)
-            if len(lines) == len(asked) // 2:
+            if len(lines) == len(requests) // 2:
                 broker.kill()
         recorder.close()
     assert recorder.restarts == 1
     answered = [line["id"] for line in map(json.loads, recording.path.read_text().splitlines()) if "steps" in line]
-    assert sorted(answered) == sorted(each.id for each in asked)
+    assert sorted(answered) == sorted(each.id for each in requests)
     recorded = evidence.load_evidence(package_root())
-    assert asking.differing(recorded, NEWEST, asked, {line.id: line for line in lines}) == []
+    assert differing(recorded, NEWEST, requests, {line.id: line for line in lines}) == []
 
 
 def test_resumed(tmp_path: Path) -> None:
     """A recording that was stopped in the middle of a line continues after the last whole one."""
-    asked = some(NEWEST, "produce_offsets.*", 5)
+    requests = some(NEWEST, "produce_offsets.*", 5)
     recording = AnswerFile(tmp_path / "answers.ndjson")
     with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
-        answers = recorder.record(asked, recording)
+        answers = recorder.record(requests, recording)
         first = [next(answers), next(answers)]
         answers.close()
         with recording.path.open("ab") as file:
             file.write(b'{"id":"torn')
-        lines = list(recorder.record(asked, recording))
+        lines = list(recorder.record(requests, recording))
         recorder.close()
     assert lines[:2] == first
-    assert {line.id for line in lines} == {each.id for each in asked} == recording.lines().keys()
+    assert {line.id for line in lines} == {each.id for each in requests} == recording.lines().keys()
 
 
 def test_disk(tmp_path: Path) -> None:
     """For every stored payload the segment holds the fetched bytes, and DumpLogSegments reads them so."""
-    asked = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
+    requests = [each for each in some(NEWEST, every=3) if each.scenario.is_plain()]
     recording = AnswerFile(tmp_path / "answers.ndjson")
     with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
         recorder = Recorder(broker)
-        lines = asking.record_answers(recorder, asked, recording, lambda *_: None)
+        lines = record_answers(recorder, requests, recording, lambda *_: None)
         recorder.close()
     stored = [line for line in lines.values() if line.steps and line.steps[0].data]
     assert len(stored) > 50

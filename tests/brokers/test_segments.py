@@ -56,8 +56,8 @@ CRASHED: Mapping[str, bytes] = {
     "only a prefix left": FIRST + SECOND[:12],
     "17 bytes left": FIRST + SECOND[:17],
     "18 bytes left": FIRST + SECOND[:18],
-    "garbage behind": LOG + b"\xff" * 40,
-    "zeros behind": LOG + bytes(4096),
+    "garbage at the end": LOG + b"\xff" * 40,
+    "zeros at the end": LOG + bytes(4096),
     "a size below 14": FIRST + put(SECOND, "batch_length", 13) + THIRD,
     "a size below 49": FIRST + put(SECOND, "batch_length", 30) + THIRD,
     "a base offset that is changed": FIRST + put(SECOND, "base_offset", 100) + THIRD,
@@ -82,13 +82,13 @@ CRASHED: Mapping[str, bytes] = {
 def test_recovery(broker: JvmBroker) -> None:
     """After a crash, a broker keeps of a segment what `recover` keeps, and goes on where it says."""
     with broker.client() as client:
-        plays = {name: Play(broker, client) for name in CRASHED}
-        for play in plays.values():
+        scenes = {name: Play(broker, client) for name in CRASHED}
+        for play in scenes.values():
             play.produce(batch(record(0, b"k")))
-    plant(broker, {plays[name].partition: data for name, data in CRASHED.items()})
+    plant(broker, {scenes[name].partition: data for name, data in CRASHED.items()})
     found = {}
     with broker.client() as client:
-        for name, play in plays.items():
+        for name, play in scenes.items():
             client.await_leaders({play.partition.topic: 1})
             ours = recover(CRASHED[name], release=broker.release)
             theirs = read_segments(broker, play.partition), client.offset(play.partition)
@@ -145,7 +145,7 @@ PLANTED: Mapping[str, bytes] = {
     "a horizon that passed": at(0, batch(*TWICE, delete_horizon=WHEN)) + stored(3),
     "a horizon in 1970": at(0, batch(record(0, b"a"), record(1, b"b", None), delete_horizon=0)) + stored(3),
     "a horizon far ahead": at(0, batch(*TWICE, delete_horizon=2**62)) + stored(3),
-    "bits that nobody knows": reseal(put(at(0, batch(*TWICE)), "attributes", 0x7F00)) + stored(3),
+    "unknown bits": reseal(put(at(0, batch(*TWICE)), "attributes", 0x7F00)) + stored(3),
     "records with attributes": reseal(at(0, batch(*TWICE))[:62] + b"\x55" + at(0, batch(*TWICE))[63:]) + stored(3),
     "a magic of 3": put(at(0, batch(*TWICE)), "magic", 3) + stored(3),
     "records that cannot be decoded": UNDECODABLE + stored(3),
@@ -158,13 +158,13 @@ PLANTED: Mapping[str, bytes] = {
 def test_planted_logs(broker: JvmBroker, settings: dict[str, str]) -> None:
     """Old formats, null keys and oddities are cleaned as `compact` says, or stay as they are where it fails."""
     with broker.client() as client:
-        plays = {name: Play(broker, client, settings=settings) for name in PLANTED}
-        for play in plays.values():
+        scenes = {name: Play(broker, client, settings=settings) for name in PLANTED}
+        for play in scenes.values():
             play.produce(batch(record(0, b"k")))
-    plant(broker, {plays[name].partition: data for name, data in PLANTED.items()})
+    plant(broker, {scenes[name].partition: data for name, data in PLANTED.items()})
     found = {}
     with broker.client() as client:
-        for name, play in plays.items():
+        for name, play in scenes.items():
             play.client = client
             client.await_leaders({play.partition.topic: 1})
             assert read_segments(broker, play.partition) == PLANTED[name], name

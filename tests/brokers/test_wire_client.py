@@ -155,7 +155,7 @@ def test_frames_that_are_none(answer: bytes, peer: Callable[[Behaviour], Peer]) 
         connection.ask(ASK)
 
 
-def test_nobody_there() -> None:
+def test_no_listener() -> None:
     """A port without a listener is `Unreachable`, and no broker that is ready."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -194,7 +194,7 @@ def test_what_passes_in_a_moment_is_waited_out(code: int) -> None:
     assert next(answers) == produced(0)
 
 
-def test_what_lies_beside_is_sent_once() -> None:
+def test_other_partitions_are_sent_once() -> None:
     """It may have been stored the first time, and would be stored again."""
     other = WHERE._replace(partition=1)
     sent: list[set[TopicPartition]] = []
@@ -215,7 +215,7 @@ def test_what_does_not_pass_is_the_answer() -> None:
 
 
 @pytest.mark.parametrize("given", [ConnectionClosed("reset"), None])
-def test_where_there_is_no_answer_nobody_asks_again(given: ConnectionClosed | None) -> None:
+def test_a_missing_answer_is_not_requested_again(given: ConnectionClosed | None) -> None:
     """The connection was closed, or there is none to acks=0."""
     answers = iter([given])
 

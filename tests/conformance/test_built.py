@@ -119,7 +119,7 @@ def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
     assert connect("toy@1.1").name == "toy@1.1"
 
 
-@pytest.mark.parametrize("name", ["toy@", "toy@--help", "toy@1;2", "toy@1/..", "nobody@1", "reference@1.0"])
+@pytest.mark.parametrize("name", ["toy@", "toy@--help", "toy@1;2", "toy@1/..", "missing@1", "reference@1.0"])
 def test_what_is_no_version(toys: Path, name: str) -> None:
     """A version goes into command lines, so it has to look like one; what has no releases has no versions."""
     assert toys.is_dir()
@@ -229,7 +229,7 @@ def test_the_cache_cannot_be_written(toys: Path, monkeypatch: pytest.MonkeyPatch
         built.build_testee(toy(toys))
 
 
-@pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "nobody"]])
+@pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "missing"]])
 def test_build_command_wants_names_or_all(toys: Path, arguments: list[str]) -> None:
     """Nothing, both, and an unknown name are the user's mistakes."""
     assert toys.is_dir()

@@ -65,7 +65,7 @@ def test_virtual_machines_get_more_address_space(tmp_path: Path, monkeypatch: py
     assert connect("process:java -jar testee.jar", memory=5).memory == 5
 
 
-@pytest.mark.parametrize("text", ["nobody", "direct:", "process: ", "ftp:somewhere", "", "process:'"])
+@pytest.mark.parametrize("text", ["missing", "direct:", "process: ", "ftp:somewhere", "", "process:'"])
 def test_strings_that_name_nothing(text: str) -> None:
     """Text that is neither a known name nor a connect string is a usage error."""
     with pytest.raises(BadConnect):
@@ -90,7 +90,7 @@ def test_far_names_are_not_suggested() -> None:
 
 def test_checking_a_string_looks_for_nothing() -> None:
     """A string can be right though what it names is not here."""
-    for text in ("process:./nobody", "container:nobody", "direct:nobody", "planted:nobody", JAVA):
+    for text in ("process:./missing", "container:missing", "direct:missing", "planted:missing", JAVA):
         check_connect(text)
 
 
@@ -127,8 +127,8 @@ def test_the_hint_names_the_right_extras(known: KnownTestee) -> None:
 
 def test_a_missing_program_cannot_run() -> None:
     """A program that is not there cannot be run, and a hint says so."""
-    with pytest.raises(CannotRun, match=r"no program \./nobody") as caught:
-        connect("process:./nobody --serve")
+    with pytest.raises(CannotRun, match=r"no program \./missing") as caught:
+        connect("process:./missing --serve")
 
     assert caught.value.hint
 
@@ -139,7 +139,7 @@ import os, sys
 if sys.argv[1] == "version":
     sys.exit({version_exit})
 if sys.argv[1] == "image":
-    sys.exit(sys.argv[-1] == "nobody")
+    sys.exit(sys.argv[-1] == "missing")
 with open({log!r}, "a") as log:
     log.write(" ".join(sys.argv[1:]) + "\\n")
 if sys.argv[1] == "run":
@@ -189,7 +189,7 @@ def test_no_engine_no_container(engine: Path, monkeypatch: pytest.MonkeyPatch) -
 
     program.write_text(ENGINE.format(python=sys.executable, log="", version_exit=0))
     with pytest.raises(CannotRun, match="no such image"):
-        connect("container:nobody")
+        connect("container:missing")
 
     monkeypatch.setenv("PATH", str(engine / "nothing"))
     with pytest.raises(CannotRun, match="no docker"):

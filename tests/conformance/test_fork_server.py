@@ -21,10 +21,10 @@ PROGRAM = """
 import atexit, os, sys
 open({loaded!r}, "a").write("x")
 {first}
-told = [sys.argv, sys.path[0], __name__, os.getpid() == os.getpgid(0), __file__, "os" in vars(sys.modules["__main__"])]
+facts = [sys.argv, sys.path[0], __name__, os.getpid() == os.getpgid(0), __file__, "os" in vars(sys.modules["__main__"])]
 atexit.register(lambda: print("bye", flush=True))
 {reading}
-    print(repr([told, line]), flush=True)
+    print(repr([facts, line]), flush=True)
     if "fall" in line: os._exit(7)
 sys.exit(3)
 """

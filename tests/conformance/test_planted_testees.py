@@ -10,6 +10,7 @@ from kafka_conformance.reports import summary
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connection import connect
 from kafka_conformance.testees.interface import load_testee
+from kafka_conformance.testees.known import OLD_PLANTED
 from kafka_corpus.case import Case
 from kafka_fuzz.planted_bugs import NULL_TESTEES, PLANTED_BUGS
 
@@ -119,6 +120,6 @@ def test_missing_import_of_an_adapter_is_reported() -> None:
 
 
 def test_old_prefix_works_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
-    """`miniature:NAME` is `planted:NAME`, and a line on standard error says so."""
-    assert connect("miniature:swaps-key-and-value") == connect("planted:swaps-key-and-value")
-    assert "miniature:swaps-key-and-value is now planted:swaps-key-and-value" in capsys.readouterr().err
+    """The old prefix means `planted:`, and a line on standard error says so."""
+    assert connect(f"{OLD_PLANTED}swaps-key-and-value") == connect("planted:swaps-key-and-value")
+    assert f"{OLD_PLANTED}swaps-key-and-value is now planted:swaps-key-and-value" in capsys.readouterr().err

@@ -145,7 +145,7 @@ def test_the_next_command_is_printed(corpus: list[Case]) -> None:
     assert "kafkaproof certify 'process:./t --x' --only 'a.wrong[1]'" in text
     assert "somewhere/result.ndjson" in text
     assert "0.7 s waiting for cases that hang" in text
-    assert "answered only when asked again, as b.unstable" in text
+    assert "answered only when sent again, as b.unstable" in text
     assert r"\x1bDEBUG" in text
     assert r"2 with no question to blame, as: \x1bgone" in text
 

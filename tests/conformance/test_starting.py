@@ -247,7 +247,7 @@ def spinning() -> bytes:
     return protocol.request_line(protocol.DecodeRequest(id="1", data=encode(batch)))
 
 
-@pytest.mark.parametrize(("kind", "starts"), [("command", 1), ("command", FEW + 2), ("miniature", 2)])
+@pytest.mark.parametrize(("kind", "starts"), [("command", 1), ("command", FEW + 2), ("planted", 2)])
 def test_a_testee_ends_with_a_runner_that_is_killed(kind: str, starts: int) -> None:
     """When the runner is killed by a signal that cannot be caught, a testee in an endless loop is killed at once."""
     popen = subprocess.Popen(

@@ -63,7 +63,7 @@ class Difference(KnownIssue, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Batches, and the error behind them: the reference's rule, or Java's message."""
+    """Batches, and the error after them: the reference's rule, or Java's message."""
 
     batches: Sequence[WireBatch]
     error: str | None
@@ -86,7 +86,7 @@ def _listed(op: str) -> tuple[Difference, ...]:
 
 
 def ask_reference(data: bytes) -> Answer:
-    """What `kafka_records` reads."""
+    """The reading of `kafka_records`."""
     try:
         return Answer(list(map(to_wire, decode(data))), None)
     except RecordFormatError as error:
@@ -94,7 +94,7 @@ def ask_reference(data: bytes) -> Answer:
 
 
 def answer_of(decoded: Decoded) -> Answer:
-    """What a testee read."""
+    """The reading of a testee."""
     return Answer(decoded.batches, None if decoded.error is None else decoded.error.message)
 
 
@@ -143,13 +143,13 @@ def encode_difference(batch: Batch, java: Encoded | Refused) -> str:
         return ""
     if ours is not None and isinstance(java, Encoded):
         return "" if is_same(batch, ours, java.data) else UNKNOWN
-    told = ACCEPTS if isinstance(java, Encoded) else java.error.message
+    java_text = ACCEPTS if isinstance(java, Encoded) else java.error.message
     fits = (
         known.id
         for known in known_encode_differences()
         if batch.magic in (known.magics or (batch.magic,))
         and re.search(known.reference, rule)
-        and re.search(known.java, told)
+        and re.search(known.java, java_text)
     )
     return next(fits, UNKNOWN)
 

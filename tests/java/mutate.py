@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """What the attributes say; v2 uses the low byte of two."""
+        """The compression in the attributes; v2 uses the low byte of two."""
         at = BATCH_V2.field("attributes").offset + 1 if self.magic == MAGIC_VALUE_V2 else MESSAGE_V0.size - 1
         return COMPRESSIONS[self.data[at] & COMPRESSION_CODEC_MASK]
 
@@ -168,7 +168,7 @@ def repaired(data: bytes, chance: Random) -> bytes:
 
 
 def with_crc(data: bytes) -> bytes:
-    """The entry with the CRC that its magic asks for, where it has room for one."""
+    """The entry with the CRC of its magic, if it has room for one."""
     if len(data) <= MESSAGE_V0.field("magic").offset:
         return data
     v2 = data[MESSAGE_V0.field("magic").offset] == MAGIC_VALUE_V2

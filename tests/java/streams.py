@@ -1,4 +1,4 @@
-"""Compressed streams that no compressor writes: every option of the framings, and what stands behind them.
+"""Compressed streams that no compressor writes: every option of the framings, and bytes after the stream.
 
 The same plain records go into gzip members, xerial blocks, lz4 frames or zstd
 frames whose flags, splits, checksums and tails are drawn by a seed and an
@@ -78,7 +78,7 @@ def parts(plain: bytes, chance: Random) -> list[bytes]:
 
 
 def ended(packed: bytes, chance: Random, *tails: bytes) -> bytes:
-    """*packed*, cut short, or with something behind it."""
+    """*packed*, cut short, or with bytes after it."""
     kind = chance.random()
     if kind < CUT:
         return packed[: -chance.randint(1, 9)]

@@ -36,7 +36,7 @@ TOGETHER = 50
 SHOWN = 5
 
 
-def asked(client: Sandbox, inputs: Iterable[tuple[str, bytes]]) -> Iterator[tuple[set[str], str]]:
+def disagreements(client: Sandbox, inputs: Iterable[tuple[str, bytes]]) -> Iterator[tuple[set[str], str]]:
     """The differences over each input on which the two do not agree, and what to show of it."""
     rest = iter(inputs)
     while group := list(islice(rest, TOGETHER)):
@@ -51,7 +51,7 @@ def asked(client: Sandbox, inputs: Iterable[tuple[str, bytes]]) -> Iterator[tupl
 def swept(client: Sandbox, make: Callable[[int, int], tuple[str, bytes]], count: int) -> dict[str, list[str]]:
     """The differences that a series shows, each with the shortest inputs that show it."""
     found: dict[str, list[str]] = defaultdict(list)
-    for names, shown in asked(client, (make(SEED, index) for index in range(count))):
+    for names, shown in disagreements(client, (make(SEED, index) for index in range(count))):
         for name in names:
             found[name].append(shown)
     return {name: sorted(shown, key=len)[:SHOWN] for name, shown in found.items()}
@@ -64,11 +64,11 @@ def test_cases_are_read_alike(java_client: Sandbox) -> None:
     found: dict[str, set[str]] = defaultdict(set)
     for group in group_cases(cases, TOGETHER):
         questions = [request_for(case) for case in group]
-        for case, asked_for, answered in zip(group, questions, java_client.ask(questions), strict=True):
-            assert isinstance(asked_for.subject, bytes)
+        for case, sent, answered in zip(group, questions, java_client.ask(questions), strict=True):
+            assert isinstance(sent.subject, bytes)
             assert isinstance(answered.observation, Decoded), (case.id, answered.observation)
-            reference, java = ask_reference(asked_for.subject), answer_of(answered.observation)
-            for name in differences(asked_for.subject, reference, java):
+            reference, java = ask_reference(sent.subject), answer_of(answered.observation)
+            for name in differences(sent.subject, reference, java):
                 found[name].add(case.id)
     assert found.pop(UNKNOWN, set()) == set()
     assert found == {known.id: set(known.cases) for known in known_differences() if known.cases}

@@ -181,10 +181,10 @@ def _states(states: Mapping[str, str], known: Sequence[Findings]) -> bytes:
 _HEAD: Final = """\
 # Bug dossiers
 
-What `kafkaproof certify` found in released codecs, by cause: each page is an issue for its maintainers, with the
-smallest bytes, what Kafka does with them, who can bring them about, and a program that shows it. A test runs the cases
-again, so that a page stays true for its version. What stops a consumer (crash, hang, memory) is a summary until its
-maintainers were told ([SECURITY.md](../SECURITY.md)); `kafkaproof dossier RESULTS --full --out DIR` writes the whole.
+Findings of `kafkaproof certify` in released codecs, by cause. Each page is an issue for the maintainers, with the
+smallest bytes, Kafka's answer to them, the peers that can send them, and a reproducer. A test runs the cases again,
+so a page stays true for its version. A finding that stops a consumer (crash, hang, memory) is a summary until it was
+reported ([SECURITY.md](../SECURITY.md)); `kafkaproof dossier RESULTS --full --out DIR` writes the whole page.
 
 All of this is written by `kafkaproof dossier RESULTS --out DIR`; the states in `disclosure.toml` are set by hand.
 """

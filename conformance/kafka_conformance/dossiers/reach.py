@@ -46,7 +46,7 @@ Kept = Literal[
     "as it is",  # but for offsets and the leader epoch
     "in part, still wrong",
     "with other offsets",  # rewritten with the same records, in the same format
-    "anew",
+    "rewritten",
     "nothing",
 ]
 # What a consumer then gets shows what the case is about.
@@ -77,7 +77,7 @@ class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.error_code:
             return f"refuses it: {ERROR_NAMES.get(self.error_code, 'error')} ({self.error_code})"
         kept = {
-            "anew": "stores the records anew, so that this is gone",
+            "rewritten": "stores the records again in a form of its own, so that this is gone",
             "nothing": "takes it, and stores nothing of it",
         }
         return kept.get(self.kept, f"stores it and serves it {self.kept}")
@@ -204,9 +204,9 @@ def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
     if placed(given) == placed(stored):
         return "as it is"
     if case.expect.verdict == "invalid":
-        return "in part, still wrong" if _refused(stored) else "anew"
+        return "in part, still wrong" if _refused(stored) else "rewritten"
     alike = _prefix_of(case) not in _OF_BYTES and _content(given) == _content(stored)
-    return "with other offsets" if alike else "anew"
+    return "with other offsets" if alike else "rewritten"
 
 
 def _content(data: bytes) -> list[object] | None:

@@ -111,4 +111,4 @@ def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference
 
 def stalled(consumed: ConsumedRecords) -> str:
     """A consumer that does not get on, in words."""
-    return f"it asks for offset {consumed.next_offset} again and again, and reports nothing"
+    return f"it fetches offset {consumed.next_offset} again and again, and reports nothing"

@@ -95,7 +95,7 @@ EQUIVALENCES: Final = (
     Equivalence(
         name="epoch and sequence of no producer",
         rule="PID-02",
-        reason="with producer id -1 nobody looks at epoch and sequence",
+        reason="with producer id -1 no broker and no reader uses epoch and sequence",
         fields=("producer_epoch", "base_sequence"),
         holds=_is_unassigned,
     ),

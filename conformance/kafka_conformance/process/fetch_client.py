@@ -247,8 +247,7 @@ def _refusal(code: int, stderr: bytes) -> Refusal:
 
 
 def _end_of(stderr: IO[bytes]) -> bytes:
-    stderr.seek(0, os.SEEK_END)
-    stderr.seek(max(0, stderr.tell() - STDERR_TAIL))
+    stderr.seek(max(0, os.fstat(stderr.fileno()).st_size - STDERR_TAIL))
     return stderr.read()
 
 

@@ -8,17 +8,17 @@ of those that answer at all, half or less, but for inputs that were made to be l
     works, takes no memory      three quarters: no codec that answers has worked half as long without taking memory
     works and takes memory      one and a half: filling a gigabyte that a few bytes claim takes almost a second
 
-Who has hung over a question of the same family had all that, and gets five times
-what those take that answer others of it: a fifth of a second, and 0.3 with memory.
+A testee that hung in a case of the same timeout group had all that time.  In further cases
+of the group it gets five times what other codecs need: 0.2 s, and 0.3 s with memory.
 
-An input that was made to take long (a heavy one) is given eight seconds; the slowest
-answer takes six.  Who holds much memory after six, far more after four, or very
-much after one, is not going to make it: what it would meet is the end of its memory.
-Known hangs have three; answers in those timeout groups take less than two.
+A heavy input, which was made to take long, gets eight seconds; the slowest answer takes six.
+A testee is stopped earlier if it holds much memory after six seconds, far more after four,
+or very much after one: it would run out of memory.  Known hangs get three seconds; answers
+in those timeout groups take less than two.
 
-Garbage collector threads wait for a CPU by turns on a loaded machine, while the
-rest waits for them.  So with heavy inputs, in known hangs, and of who takes memory, the
-work of all threads is the testee's own time; else that of the busiest.
+On a loaded machine the threads of a garbage collector wait for a CPU in turns, while the
+other threads wait for them.  So the CPU time of all threads counts with heavy inputs, in
+known hangs, and for a testee that takes memory; otherwise that of the busiest thread.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafka_records.constants import COMPRESSIONS
 # Times what one that sleeps may take, which is half a second or more.
 SPINS: Final = 1.5
 BUSY: Final = 3.0
-# Who hung over a question of the same family had all the time that there is.
+# A testee that hung in a case of the same timeout group had all the time before.
 KNOWN_SPINS: Final = 0.4
 KNOWN_GROWS: Final = 0.6
 
@@ -114,7 +114,7 @@ def heavy_limit(seconds: float, memory: int = 0, *, known: bool = False) -> Time
 # A codec that is the first of several parameters in an id.
 _OF_A_CODEC: Final = re.compile(rf"(?<=\[)({'|'.join(COMPRESSIONS)})-")
 
-# What several functions ask in other words, and those functions.
+# Case functions that test one thing, by that thing.
 TIMEOUT_GROUPS: Final = {
     "a compressed stream is not whole": (
         "compression.half_of_the_frame",
@@ -131,11 +131,11 @@ TIMEOUT_GROUPS: Final = {
         "v2_batch.empty_batch_with_a_codec",
         "wrapper_ends.stream_ends_early",
     ),
-    "an inner message lies at or before itself": (
+    "an inner message is at or before itself": (
         "backwards.inner_message_at_itself",
         "backwards.inner_message_at_the_one_before",
     ),
-    "a batch or a part of it lies at or before itself": (
+    "a batch or a part of it is at or before itself": (
         "backwards.batch_at_itself",
         "backwards.batch_at_the_one_before",
         "backwards.header_at_itself",
@@ -149,7 +149,7 @@ TIMEOUT_GROUPS: Final = {
         "v2_headers.count_above_the_bytes_left",
         "varint.header_count_beyond_int32",
     ),
-    "bytes of another kind lie beside a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
+    "bytes of another kind are next to a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
     "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
 }
 _TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items() for name in names}

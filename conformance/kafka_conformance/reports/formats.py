@@ -169,7 +169,7 @@ def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Ite
     yield "| change | case | was | is | |"
     yield "|---|---|---|---|---|"
     for change in found[:MOST_CHANGES]:
-        before = "not asked" if change.before is None else words(change.before.outcome)
+        before = "not sent" if change.before is None else words(change.before.outcome)
         why = code(change.now.why) if change.now.why else ""
         yield f"| {change.kind} | {code(change.case)} | {before} | {words(change.now.outcome)} | {why} |"
     if len(found) > MOST_CHANGES:

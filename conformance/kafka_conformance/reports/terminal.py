@@ -262,7 +262,7 @@ def _ending(report: Report) -> Iterator[Text]:
         line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory", "hang")
     ]
     if unstable:
-        yield Text(f"unstable         {len(unstable)} answered only when asked again, as {unstable[0]}", style="yellow")
+        yield Text(f"unstable         {len(unstable)} answered only when sent again, as {unstable[0]}", style="yellow")
     if footer.strays:
         strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
         yield Text(f"stray lines      {strays}", style="yellow")

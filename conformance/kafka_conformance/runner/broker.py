@@ -34,7 +34,7 @@ from kafka_corpus.vector_format import content_hash
 
 # Operations that work over the network alone.
 OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
-GONE: Final = "not asked: the broker was gone"
+GONE: Final = "not sent: the broker was gone"
 
 
 def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:

@@ -231,7 +231,7 @@ def unsupported(case: Case, hello: HelloReply) -> Skipped | None:
         return None
     if case.op == "encode":
         if not isinstance(case.input, Batch):
-            return Skipped("a batch made from a recipe is not asked in this version", by_runner=True)
+            return Skipped("a batch made from a recipe is not sent in this version", by_runner=True)
         return _unannounced(hello.encode, "encode", {(case.input.magic, case.input.compression)})
     if hello.consumer and (why := unfollowable(case)):
         return Skipped(why, by_runner=True)

@@ -62,7 +62,7 @@ QUICK: Final = 0.25
 # Part of the memory limit; a testee that holds more is restarted before a heavy request.
 MUCH: Final = 1 / 8
 
-NOT_SENT: Final = "not asked: the testee had answered none of the questions before"
+NOT_SENT: Final = "not sent: the testee had answered none of the requests before"
 
 
 class Sandbox:

@@ -94,7 +94,7 @@ def _walked(package: str, count: int) -> Iterator[str]:
             wanted = f"<{below}" if below else "*"
             Path(folder, "lib.rs").touch()
             Path(folder, "Cargo.toml").write_text(
-                f'[package]\nname = "asks"\nversion = "0.0.0"\n[lib]\npath = "lib.rs"\n'
+                f'[package]\nname = "releases"\nversion = "0.0.0"\n[lib]\npath = "lib.rs"\n'
                 f'[dependencies]\n{package} = "{wanted}"\n'
             )
             _ask(["cargo", "generate-lockfile", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"])

@@ -46,7 +46,7 @@ HELLO = {
 
 
 class Skipped(Exception):
-    """kio cannot be asked for it."""
+    """kio does not offer it."""
 
 
 def main() -> None:
@@ -137,7 +137,7 @@ def kind(error: Exception) -> str:
 
 
 def encode(batch: dict[str, Any]) -> dict[str, Any]:
-    """What kio writes for *batch*."""
+    """The bytes that kio writes for *batch*."""
     try:
         with BytesIO() as buffer:
             write_batch(buffer, wanted(batch))
