@@ -25,7 +25,7 @@ import msgspec
 from benchmarks.fuzz_outcomes import MIX, PLAIN, OutcomeRepeat
 from benchmarks.planted_bugs import search_cost, searched_bugs
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_fuzz.broker_target import run_broker_round
 from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport
 from kafka_fuzz.campaign.supervisor import round_command

@@ -24,7 +24,7 @@ from pyarrow.parquet import ParquetFile, read_metadata
 
 from kafka_conformance.runner.run import RunPlan
 from kafka_conformance.runner.run import run as run_in_process
-from kafka_conformance.testees import connection
+from kafka_conformance.testees import known
 from kafka_fuzz.campaign.fork_worker import total_cpu_seconds
 from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import sweep
@@ -113,7 +113,7 @@ def sweeping(folder: Path, testee: str, cases: int, repeats: int) -> tuple[float
     loaded = [case for batch in read_batches([staged], sweep.COLUMNS) for case in sweep.batch_cases(batch)]
     inner, outer = [], []
     for number in range(repeats):
-        plan = RunPlan(connection=connection.connect(testee), cases=loaded, corpus="", path=folder / f"{number}.ndjson")
+        plan = RunPlan(connection=known.connect(testee), cases=loaded, corpus="", path=folder / f"{number}.ndjson")
         inner.append(call_cost(partial(run_in_process, plan)))
         outer.append(call_cost(partial(done, job)))
     return median(inner) / cases * 1e3, median(outer) / cases * 1e3

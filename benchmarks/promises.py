@@ -26,7 +26,8 @@ from typing import Any
 from kafka_conformance.runner.requests import is_heavy
 from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.testees.connection import ConnectionSpec, connect
+from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Header, Record, decode, encode

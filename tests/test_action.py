@@ -198,7 +198,7 @@ def test_a_testee_that_cannot_run(tmp_path: Path) -> None:
 
 @pytest.mark.testees
 def test_install_step(tmp_path: Path) -> None:
-    """In a fresh environment the steps install the command from the action's own directory, certify, and set the outputs."""
+    """The steps install the command from the action's directory into a fresh environment, certify, and set outputs."""
     if sysconfig.get_platform().startswith("win"):
         pytest.skip("paths are those of Linux")
     job = Job(tmp_path, testee="kafka-python", only="v2_batch.last_offset_wraps")

@@ -238,7 +238,8 @@ def _sandbox(config: pytest.Config) -> Sandbox:
     if state.sandbox is None:
         from kafka_conformance.runner.run import trivial_decodes
         from kafka_conformance.runner.sandbox import Sandbox
-        from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
+        from kafka_conformance.testees.connection import BadConnect, CannotRun
+        from kafka_conformance.testees.known import connect
 
         try:
             sandbox = Sandbox(connect(_setting(config, "kafkaproof")))

@@ -23,7 +23,8 @@ from typing import Final, Protocol
 import msgspec
 
 from kafka_conformance.runner.results import sanitize_hello
-from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
+from kafka_conformance.testees.connection import BadConnect, CannotRun
+from kafka_conformance.testees.known import connect
 from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared

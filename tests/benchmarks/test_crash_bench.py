@@ -6,7 +6,7 @@ import pytest
 from benchmarks import promises
 
 from kafka_conformance.runner.requests import is_heavy
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_corpus.vectors import load_vectors
 
 

@@ -11,7 +11,7 @@ from kafka_brokers.releases import NEWEST
 from kafka_conformance.cross import results
 from kafka_conformance.cross.results import BROKER, WROTE, cross_matrix
 from kafka_conformance.cross.run import CrossRunPlan, encode_requests, run
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_corpus.vectors import corpus_hash
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.runner.sandbox import MAX_SECONDS, Sandbox
-from kafka_conformance.testees.connection import ConnectionSpec, connect
+from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_corpus.case import Case, Compare, Expectation, Op, Recipe
 from kafka_records import Batch, Header, Kind, Record, decode, encode
 from kafka_records.checksum import checksum_v2

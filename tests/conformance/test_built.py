@@ -12,8 +12,8 @@ from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.runner.smoke import passed, smoke
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees import recipe as built
-from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun, connect
-from kafka_conformance.testees.known import find_testee, known_testees
+from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun
+from kafka_conformance.testees.known import connect, find_testee, known_testees
 from kafka_conformance.testees.recipe import BuildError, ToolchainMissing, first_error
 from kafka_records import Batch, Record, encode
 from kafkaproof.commands.testees import testees as command

@@ -13,8 +13,8 @@ from kafka_conformance.judge.observation import ConsumedRecords, Observation, ob
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.testees import confluent_kafka_ as adapter
-from kafka_conformance.testees.connection import connect
 from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.known import connect
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Header, Record, decode, encode

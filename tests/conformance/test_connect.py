@@ -16,10 +16,8 @@ from kafka_conformance.testees.connection import (
     VIRTUAL_MACHINE_MEMORY,
     BadConnect,
     CannotRun,
-    check_connect,
-    connect,
 )
-from kafka_conformance.testees.known import JAVA, KNOWN, KnownTestee, known_testees
+from kafka_conformance.testees.known import JAVA, KNOWN, KnownTestee, check_connect, connect, known_testees
 
 # A testee that needs an extra is tested where the extra is installed.
 EXTRAS = {"columnar": pytest.mark.columnar}

@@ -28,8 +28,7 @@ from kafka_conformance.cross.run import USUAL, CrossRunPlan, encode_requests, ru
 from kafka_conformance.reports import cross
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.results import Unusable
-from kafka_conformance.testees.connection import connect
-from kafka_conformance.testees.known import known_testees
+from kafka_conformance.testees.known import connect, known_testees
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 

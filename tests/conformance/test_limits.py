@@ -17,7 +17,8 @@ from kafka_conformance.process import cpu_time
 from kafka_conformance.process.cpu_time import LEAST_SHARE
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import FACTOR, MAX_SECONDS
-from kafka_conformance.testees.connection import MIB, MIN_SECONDS, connect
+from kafka_conformance.testees.connection import MIB, MIN_SECONDS
+from kafka_conformance.testees.known import connect
 
 
 @contextmanager

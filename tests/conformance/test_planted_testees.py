@@ -8,9 +8,8 @@ import pytest
 from kafka_conformance.in_process import CodecFunctions, judge_case, select_cases
 from kafka_conformance.reports import summary
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.testees.connection import connect
 from kafka_conformance.testees.interface import load_testee
-from kafka_conformance.testees.known import OLD_PLANTED
+from kafka_conformance.testees.known import OLD_PLANTED, connect
 from kafka_corpus.case import Case
 from kafka_fuzz.planted_bugs import NULL_TESTEES, PLANTED_BUGS
 

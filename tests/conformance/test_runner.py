@@ -18,7 +18,8 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import unsupported
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.runner.run import Interrupted, RunPlan, run
-from kafka_conformance.testees.connection import CannotRun, ConnectionSpec, connect
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
 from kafka_corpus.registry import error_answer, produced
@@ -202,7 +203,7 @@ def test_what_is_no_result_is_refused(text: str, tmp_path: Path) -> None:
 RUNNER = """
 import sys
 from pathlib import Path
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_corpus.case import Case, Expectation
 

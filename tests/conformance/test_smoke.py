@@ -6,7 +6,8 @@ import pytest
 
 from kafka_conformance.runner import smoke as module
 from kafka_conformance.runner.smoke import SmokeCheck, passed, schema_problem, smoke
-from kafka_conformance.testees.connection import ConnectionSpec, connect
+from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_conformance.testees.known import connect
 
 Script = Callable[..., ConnectionSpec]
 

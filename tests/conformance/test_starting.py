@@ -22,7 +22,8 @@ from kafka_conformance.process.starting import (
     Starter,
 )
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connection import MIB, ConnectionSpec, connect
+from kafka_conformance.testees.connection import MIB, ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_records import Batch, Record, encode
 
 CONNECTION = connect("planted:crashes-on-a-tenth")
@@ -226,7 +227,8 @@ GONE_MS = 10_000
 # Has a testee started so often, says its process id, and waits to be killed.
 RUNNER = """
 import os, sys
-from kafka_conformance.testees.connection import ConnectionSpec, connect
+from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_conformance.process.starting import Starter
 kind, starts = sys.argv[1:]
 spins = ConnectionSpec(name="spins", argv=(sys.executable, "-S", "-c", "while True: pass"))

@@ -9,7 +9,8 @@ import pytest
 from kafka_brokers import progress
 from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import Interrupted, ParallelRuns, RunPlan
-from kafka_conformance.testees.connection import CannotRun, ConnectionSpec, connect
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
+from kafka_conformance.testees.known import connect
 from kafka_corpus.case import Case, Expectation
 
 Script = Callable[..., ConnectionSpec]

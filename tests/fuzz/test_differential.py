@@ -10,7 +10,7 @@ import pytest
 from benchmarks.fuzz import pipe_rate
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, observe
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import CodecAnswer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz import executors

@@ -26,8 +26,8 @@ from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
 from kafka_conformance.sanitize import indented_json, printable
-from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun, check_connect, connect
-from kafka_conformance.testees.known import OURS, KnownTestee, find_testee, known_testees
+from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun
+from kafka_conformance.testees.known import OURS, KnownTestee, check_connect, connect, find_testee, known_testees
 from kafka_conformance.testees.published import newest
 from kafka_corpus.case import Case
 from kafka_corpus.known_issues import BadIssueList

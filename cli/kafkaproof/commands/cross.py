@@ -24,8 +24,8 @@ from kafka_conformance.runner import keeping
 from kafka_conformance.runner.results import Unusable, previous_result
 from kafka_conformance.runner.run import Interrupted
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec, check_connect, connect
-from kafka_conformance.testees.known import known_testees
+from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec
+from kafka_conformance.testees.known import check_connect, connect, known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK

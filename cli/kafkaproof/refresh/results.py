@@ -18,8 +18,8 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.kept_results import KeptResult, cases_for, kept_files, kept_of, read_kept, write_kept
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.testees.connection import CannotRun, connect
-from kafka_conformance.testees.known import KnownTestee, known_testees
+from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.known import KnownTestee, connect, known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import content_hash, corpus_hash_of
 from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs

@@ -1,10 +1,4 @@
-"""How a testee is started.
-
-    direct:MODULE           a Python module (or an object in one), in a child process of ours
-    process:COMMAND LINE    any program that speaks the protocol
-    container:IMAGE         the same in a container
-    fetch:COMMAND LINE      any client that can consume from an address, on a fake broker of ours
-    NAME                    a known testee (`known.py`)
+"""How a testee is started: `direct:`, `process:`, `container:` and `fetch:`.
 
 The result is a `ConnectionSpec`; nothing is started here.  A container gets its memory
 limit from the engine, and has no network.
@@ -17,8 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final
 from uuid import uuid4
@@ -167,36 +160,3 @@ def fetch(command: str) -> ConnectionSpec:
     return ConnectionSpec(
         name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory, seconds=LEAST_SECONDS
     )
-
-
-SCHEMES: Final[Mapping[str, Callable[[str], ConnectionSpec]]] = {
-    "direct": direct, "process": process, "container": container, "fetch": fetch,
-}  # fmt: skip
-
-
-def check_connect(text: str) -> None:
-    """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
-    from kafka_conformance.testees.known import find_testee
-
-    scheme, colon, rest = text.partition(":")
-    if not (colon and scheme in SCHEMES):
-        find_testee(text)
-    elif not rest.strip():
-        raise BadConnect(f"{text!r} names nothing after the colon")
-    elif scheme in ("process", "fetch"):
-        split_command(rest)
-
-
-def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
-    """The connection that *text* names; *memory* in bytes overrides its default.
-
-    Raises:
-        BadConnect: neither a known name nor a connect string.
-        CannotRun: what it takes is not on this machine.
-    """
-    from kafka_conformance.testees.known import by_name
-
-    check_connect(text)
-    scheme, _, rest = text.partition(":")
-    found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(text)
-    return found if memory is None else replace(found, memory=memory)

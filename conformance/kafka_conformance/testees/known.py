@@ -1,6 +1,12 @@
-"""Testees known by name: what `kafkaproof testees` lists.
+"""Testees known by name, as `kafkaproof testees` lists them, and the connect string that names any testee.
 
-Those in Python are modules of ours, served by this interpreter.  The others
+    direct:MODULE           a Python module (or an object in one), in a child process of ours
+    process:COMMAND LINE    any program that speaks the protocol
+    container:IMAGE         the same in a container
+    fetch:COMMAND LINE      any client that can consume from an address, on a fake broker of ours
+    NAME                    a known testee
+
+Known testees in Python are modules of ours, served by this interpreter.  The others
 are built by their recipes (`testees/recipe.py`) when they are first used.
 `NAME@VERSION` is the same testee with another release of its codec, in a build
 of its own.
@@ -11,6 +17,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
@@ -19,7 +26,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.testees.connection import BadConnect, CannotRun, ConnectionSpec, direct, memory_of
+from kafka_conformance.testees.connection import (
+    BadConnect,
+    CannotRun,
+    ConnectionSpec,
+    container,
+    direct,
+    fetch,
+    memory_of,
+    process,
+    split_command,
+)
 from kafka_conformance.testees.recipe import (
     PIP,
     BuildError,
@@ -268,3 +285,32 @@ def _of_build(known: KnownTestee, recipe: BuildRecipe) -> ConnectionSpec:
     argv = built_command(recipe, folder)
     environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
     return ConnectionSpec(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))
+
+
+SCHEMES: Final[Mapping[str, Callable[[str], ConnectionSpec]]] = {
+    "direct": direct, "process": process, "container": container, "fetch": fetch,
+}  # fmt: skip
+
+
+def check_connect(text: str) -> None:
+    """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
+    scheme, colon, rest = text.partition(":")
+    if not (colon and scheme in SCHEMES):
+        find_testee(text)
+    elif not rest.strip():
+        raise BadConnect(f"{text!r} names nothing after the colon")
+    elif scheme in ("process", "fetch"):
+        split_command(rest)
+
+
+def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
+    """The connection that *text* names; *memory* in bytes overrides its default.
+
+    Raises:
+        BadConnect: neither a known name nor a connect string.
+        CannotRun: what it takes is not on this machine.
+    """
+    check_connect(text)
+    scheme, _, rest = text.partition(":")
+    found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(text)
+    return found if memory is None else replace(found, memory=memory)

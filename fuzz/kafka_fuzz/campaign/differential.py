@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_fuzz.campaign.known_findings import STATE, KnownFinding, gone_ids, read_known_findings
 from kafka_fuzz.campaign.plan import (
     OnProgress,

@@ -27,8 +27,8 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.testees.connection import CannotRun, connect
-from kafka_conformance.testees.known import find_testee
+from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.known import connect, find_testee
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee, shipped, what_is_missing
 from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most
 from kafka_fuzz.campaign.worker import unchanged_mutant

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.testees.connection import connect
+from kafka_conformance.testees.known import connect
 from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_fuzz.campaign.known_findings import CorpusResult
 from kafka_fuzz.campaign.plan import RoundReport, read_log

@@ -18,7 +18,8 @@ from kafka_conformance.runner.requests import CaseRequest, unsupported
 from kafka_conformance.runner.results import sanitize_hello
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
+from kafka_conformance.testees.connection import BadConnect, CannotRun
+from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
 from kafka_fuzz.encode.values import Writing, simpler, writing

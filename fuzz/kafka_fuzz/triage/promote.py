@@ -42,7 +42,8 @@ from kafka_conformance.judge.observation import (
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees.connection import BadConnect, CannotRun, connect
+from kafka_conformance.testees.connection import BadConnect, CannotRun
+from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.case import Case, Expectation

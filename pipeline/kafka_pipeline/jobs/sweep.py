@@ -25,7 +25,8 @@ from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.requests import TOGETHER, group_cases, request_for, unsupported
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox
-from kafka_conformance.testees import connection
+from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, from_wire
@@ -77,10 +78,10 @@ class SweepSession:
     def __enter__(self) -> SweepSession:
         """Start it.  Raises `Refused` of the pipeline if that cannot be done here."""
         try:
-            self._sandbox = Sandbox(connection.connect(self._testee))
+            self._sandbox = Sandbox(connect(self._testee))
             self._hello = self._sandbox.hello()
             self._sandbox.calibrate(trivial_decodes())
-        except connection.CannotRun as error:
+        except CannotRun as error:
             self.__exit__()
             raise BadShard(str(error)) from None
         return self
@@ -113,7 +114,7 @@ class SweepSession:
                 answers = self._sandbox.ask([request_for(case) for case in group])
                 for case, answered in zip(group, answers, strict=True):
                     yield case.id, row_of(case, answered.observation)
-            except connection.CannotRun as error:  # it started once, and does no more
+            except CannotRun as error:  # it started once, and does no more
                 raise BadShard(str(error)) from None
 
 
