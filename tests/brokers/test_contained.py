@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kafka_brokers import container
-from kafka_brokers import container as contained
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.releases import NEWEST
 
@@ -28,7 +27,7 @@ def test_without_testcontainers(monkeypatch: pytest.MonkeyPatch) -> None:
 def entry(folder: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A container's entry script, run locally in its own process group, because its guard kills the whole group."""
     files = [str(folder / name) for name in ("log", "held", "code", "tmp")]
-    argv = ["/bin/sh", "-c", contained.ENTRY, "sh", *files, *command]
+    argv = ["/bin/sh", "-c", container.ENTRY, "sh", *files, *command]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, start_new_session=True) as running:
         yield running
 

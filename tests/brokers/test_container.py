@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from kafka_brokers import container
-from kafka_brokers import container as contained
 from kafka_brokers.external import ExternalBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.releases import NEWEST, find_release
@@ -36,7 +35,7 @@ time.sleep(1000)
 
 def names() -> set[str]:
     """All containers that there are, ended ones too."""
-    with closing(contained.engine()) as client:
+    with closing(container.engine()) as client:
         return {each.name for each in client.containers.list(all=True, ignore_removed=True)}
 
 
@@ -52,7 +51,7 @@ def until(true: object, seconds: float = 20) -> bool:
 def test_exit_code_and_output(tmp_path: Path) -> None:
     """A command that ends by itself leaves its exit code and output, and no container."""
     argv = ["sh", "-c", "pwd; echo to standard error >&2; exit 7"]
-    running = contained.Contained(IMAGE, argv, folder=tmp_path, log=tmp_path / "log")
+    running = container.Contained(IMAGE, argv, folder=tmp_path, log=tmp_path / "log")
     assert running.wait(20)
     assert running.kill() == 7
     assert running.tail().splitlines() == [str(tmp_path), "to standard error"]
@@ -62,7 +61,7 @@ def test_exit_code_and_output(tmp_path: Path) -> None:
 def test_terminated(tmp_path: Path) -> None:
     """A command that handles SIGTERM ends in its own way."""
     script = "trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.02; done"
-    running = contained.Contained(IMAGE, ["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
+    running = container.Contained(IMAGE, ["sh", "-c", script], folder=tmp_path, log=tmp_path / "log")
     assert until(lambda: "ready" in running.tail())
     assert running.terminate(20)
     assert (running.kill(), running.tail().splitlines()) == (3, ["ready", "bye"])
@@ -70,7 +69,7 @@ def test_terminated(tmp_path: Path) -> None:
 
 def test_killed_by_us(tmp_path: Path) -> None:
     """After `kill` the container is gone, the folder stays, and a second time does no harm."""
-    running = contained.Contained(IMAGE, ["sleep", "1000"], folder=tmp_path, log=tmp_path / "log")
+    running = container.Contained(IMAGE, ["sleep", "1000"], folder=tmp_path, log=tmp_path / "log")
     assert running.name in names()
     assert not running.has_ended()
     assert running.kill() == -signal.SIGKILL

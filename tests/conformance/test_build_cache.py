@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kafka_conformance.testees import recipe
-from kafka_conformance.testees import recipe as built
 
 # Its compiler leaves half of a build, and does not end before the file `go-on` is there.
 RECIPE = """
@@ -82,21 +81,21 @@ def test_two_first_uses_make_one_build(tmp_path: Path) -> None:
 
 def test_a_killed_build_is_never_used(toy: recipe.BuildRecipe, tmp_path: Path) -> None:
     """After the builder was killed, the next one waits until the compiler has ended, and then builds from the start."""
-    half = built.build_directory(toy, built.default_directory()) / "half"
+    half = recipe.build_directory(toy, recipe.default_directory()) / "half"
     with building() as first:
         assert first_line(first).startswith("building toy 1.0 (shell) into ")
         while not half.exists():  # the compiler has begun
             time.sleep(0.01)
         first.kill()
         first.wait()
-        assert not built.is_built(toy)
+        assert not recipe.is_built(toy)
         with building() as second:
             assert first_line(second) == "waiting for another process that builds toy 1.0\n"
             (tmp_path / "go-on").touch()
             second.communicate()
 
     assert second.returncode == 0
-    assert built.is_built(toy)
+    assert recipe.is_built(toy)
     assert (tmp_path / "count").read_text() == "built\nbuilt\n"
 
 
@@ -113,9 +112,9 @@ def test_a_build_of_another_toolchain_is_not_used(
     for version in ("go1.25.0", "go1.26.0", "go1.25.0"):
         compiler.write_text(f"#!/bin/sh\necho go version {version}\n")
         compiler.chmod(0o755)
-        built._version_of.cache_clear()
-        names.append(built.build_directory(recipe.read_recipes(path)[0], tmp_path).name)
-    built._version_of.cache_clear()
+        recipe._version_of.cache_clear()
+        names.append(recipe.build_directory(recipe.read_recipes(path)[0], tmp_path).name)
+    recipe._version_of.cache_clear()
 
     assert toy.programs == ("sh",)
     assert names[0] == names[2] != names[1]

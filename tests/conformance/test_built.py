@@ -11,7 +11,6 @@ from kafka_conformance.judge.observation import Decoded
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
 from kafka_conformance.runner.smoke import passed, smoke
 from kafka_conformance.testees import recipe
-from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun
 from kafka_conformance.testees.known import connect, find_testee, known_testees
 from kafka_conformance.testees.recipe import BuildError, ToolchainMissing, first_error
@@ -84,11 +83,11 @@ def test_variants_share_a_build(toys: Path) -> None:
 
 def test_changed_sources_are_rebuilt(toys: Path) -> None:
     """A build is never used after its sources have changed."""
-    before = built.build_testee(toy(toys))
+    before = recipe.build_testee(toy(toys))
     (toys / "testees" / "toy" / "testee.py").write_text(TESTEE + "# changed\n")
 
-    assert not built.is_built(toy(toys))
-    assert built.build_testee(toy(toys)) != before
+    assert not recipe.is_built(toy(toys))
+    assert recipe.build_testee(toy(toys)) != before
 
 
 def test_what_testees_share_is_built_into_each(toys: Path) -> None:
@@ -100,17 +99,17 @@ def test_what_testees_share_is_built_into_each(toys: Path) -> None:
     path.write_text(
         path.read_text().replace('sources = ["testee.py"]', 'sources = ["testee.py", "../common/shared.py"]')
     )
-    before = built.build_testee(toy(toys))
+    before = recipe.build_testee(toy(toys))
     shared.write_text("second = 2\n")
 
     assert (before / "shared.py").read_text() == "first = 1\n"
-    assert not built.is_built(toy(toys))
-    assert (built.build_testee(toy(toys)) / "shared.py").read_text() == "second = 2\n"
+    assert not recipe.is_built(toy(toys))
+    assert (recipe.build_testee(toy(toys)) / "shared.py").read_text() == "second = 2\n"
 
 
 def test_a_version_has_a_build_of_its_own(toys: Path) -> None:
     """NAME@VERSION runs the commands for another version first, those for older ones too, in its own place."""
-    pinned, sent, old = (built.build_testee(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
+    pinned, sent, old = (recipe.build_testee(toy(toys).at(version)) for version in ("1.0", "1.1", "0.8"))
 
     assert not (pinned / "sent").exists()
     assert (sent / "sent").read_text() == "1.1\n"
@@ -146,8 +145,8 @@ def test_half_a_build_is_none(toys: Path) -> None:
     path.write_text(text.replace("cp * {build}", "echo main.go:1:2: undefined: x >&2; exit 1"))
 
     with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x$"):
-        built.build_testee(toy(toys))
-    assert not built.is_built(toy(toys))
+        recipe.build_testee(toy(toys))
+    assert not recipe.is_built(toy(toys))
 
 
 def test_a_missing_toolchain_is_reported(toys: Path) -> None:
@@ -157,14 +156,14 @@ def test_a_missing_toolchain_is_reported(toys: Path) -> None:
     recipe._read_all.cache_clear()
 
     with pytest.raises(ToolchainMissing, match=r"^no-such-compiler is not installed or not on the path$"):
-        built.build_testee(toy(toys))
+        recipe.build_testee(toy(toys))
     with pytest.raises(CannotRun, match=r"^toy cannot run: no-such-compiler is not installed or not on the path$"):
         connect("toy")
 
 
 def test_build_command(toys: Path) -> None:
     """The command builds once and prints what it did; a testee that was named and is left out is no success."""
-    place = built.build_directory(toy(toys), built.default_directory())
+    place = recipe.build_directory(toy(toys), recipe.default_directory())
     first = CliRunner().invoke(command, ["build", "toy"])
     again = CliRunner().invoke(command, ["build", "--all", "--json"])
     ready = CliRunner().invoke(command, ["build", "toy", "kafka-python"])
@@ -226,7 +225,7 @@ def test_the_cache_cannot_be_written(toys: Path, monkeypatch: pytest.MonkeyPatch
     (toys / "count").write_text("a file, no folder")
 
     with pytest.raises(BuildError, match=r"^toy 1\.0 cannot be built in .*below"):
-        built.build_testee(toy(toys))
+        recipe.build_testee(toy(toys))
 
 
 @pytest.mark.parametrize("arguments", [["build"], ["build", "--all", "toy"], ["build", "missing"]])
@@ -286,7 +285,7 @@ def test_another_release_starts_from_what_is_there(shipped: tuple[recipe.BuildRe
     """Files that a recipe removes before it requests another release are among its copied sources."""
     taken = []
     for each in shipped:
-        built.copy_sources(each, tmp_path / each.name)
+        recipe.copy_sources(each, tmp_path / each.name)
         for tool, *words in each.versioned:
             taken += [tmp_path / each.name / word for word in words if tool == "rm" and not word.startswith("-")]
 

@@ -12,7 +12,7 @@ from kafka_conformance.judge.consuming import compare_consumed
 from kafka_conformance.judge.observation import ConsumedRecords, Observation, observe
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
-from kafka_conformance.testees import confluent_kafka_ as adapter
+from kafka_conformance.testees import confluent_kafka_
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.known import connect
 from kafka_corpus.case import Case, Expectation
@@ -49,7 +49,7 @@ def case(data: bytes) -> Case:
 
 def consume(data: bytes) -> Observation:
     """The adapter's answer to *data*, in this process."""
-    return observe(adapter.consume(data))
+    return observe(confluent_kafka_.consume(data))
 
 
 @pytest.mark.parametrize(("magic", "compression"), FORMATS)
@@ -67,27 +67,27 @@ def test_it_reads_what_the_reference_writes(magic: int, compression: str) -> Non
 def test_the_reference_reads_what_it_writes(magic: int, compression: str) -> None:
     """The magic follows from the versions that the fake broker offers, and all records are in one request."""
     batch = given(magic, compression)
-    read = decode(adapter.encode(to_wire(batch)))
+    read = decode(confluent_kafka_.encode(to_wire(batch)))
 
     assert tuple(record for each in read for record in each.records) == batch.records
     assert {(each.magic, each.compression) for each in read} == {(magic, compression)}
 
 
-@pytest.mark.parametrize(("parted", "works"), [(adapter.TRIES - 1, True), (adapter.TRIES, False)])
+@pytest.mark.parametrize(("parted", "works"), [(confluent_kafka_.TRIES - 1, True), (confluent_kafka_.TRIES, False)])
 def test_a_batch_that_leaves_in_parts_is_sent_again(parted: int, works: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that a loaded machine splits once or twice is sent again; a batch that is split each time is an error."""
-    send = adapter.ProducerWriter._send
+    send = confluent_kafka_.ProducerWriter._send
     sent: list[int] = []
 
-    def part(writer: adapter.ProducerWriter, producer: object, wanted: Batch) -> None:
+    def part(writer: confluent_kafka_.ProducerWriter, producer: object, wanted: Batch) -> None:
         parts = [replace(wanted, records=(each,)) for each in wanted.records] if len(sent) < parted else [wanted]
         sent.append(len(parts))
         for each in parts:
             send(writer, producer, each)
 
-    monkeypatch.setattr(adapter.ProducerWriter, "_send", part)
+    monkeypatch.setattr(confluent_kafka_.ProducerWriter, "_send", part)
     with nullcontext() if works else pytest.raises(CodecError, match="2 requests for one batch"):
-        read = decode(adapter.encode(to_wire(given(2, "none"))))
+        read = decode(confluent_kafka_.encode(to_wire(given(2, "none"))))
         assert tuple(record for each in read for record in each.records) == RECORDS
     assert sent == [2] * parted + [1] * works
 
@@ -120,7 +120,7 @@ def test_an_error_does_not_reach_the_next_case() -> None:
 
 def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """The consumer fetches the same offset again, where a broker no longer has an empty batch; the case is repeated."""
-    monkeypatch.setattr(adapter, "CHECKS_CRCS", True)
+    monkeypatch.setattr(confluent_kafka_, "CHECKS_CRCS", True)
     data = bytearray(encode(Batch(magic=2, base_offset=0, last_offset=-1, records=())))
     data[CRC_OFFSET_V2] ^= 1
     served: list[Tape] = []
@@ -134,7 +134,7 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
 
     read_by_tape = Tape.read
     monkeypatch.setattr(Tape, "read", read)
-    observed = observe(adapter.ConsumerReader().read(bytes(data)))
+    observed = observe(confluent_kafka_.ConsumerReader().read(bytes(data)))
 
     assert len(served) == 2
     assert isinstance(observed, ConsumedRecords)
@@ -144,7 +144,7 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
 
 def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all partitions were used, another consumer begins again."""
-    monkeypatch.setattr(adapter, "PARTITIONS", 2)
+    monkeypatch.setattr(confluent_kafka_, "PARTITIONS", 2)
     data = encode(given(2, "none"))
 
     assert [judge(case(data), consume(data)).outcome for _ in range(5)] == ["agree"] * 5
@@ -161,7 +161,7 @@ def test_batches_beyond_the_producer_are_skipped() -> None:
         replace(base, records=(RECORDS[0]._replace(timestamp=0), RECORDS[1])),
     ):
         with pytest.raises(NotDone):
-            adapter.encode(to_wire(unusual))
+            confluent_kafka_.encode(to_wire(unusual))
 
 
 def test_what_was_queued_before_a_refusal_goes_out_with_nothing() -> None:
@@ -169,16 +169,16 @@ def test_what_was_queued_before_a_refusal_goes_out_with_nothing() -> None:
     batch = given(2, "none")
     wrong = replace(batch, records=(RECORDS[0], RECORDS[1]._replace(headers=(Header(b"\xff", b""),))))
     with pytest.raises(NotDone, match="header keys are text"):
-        adapter.encode(to_wire(wrong))
+        confluent_kafka_.encode(to_wire(wrong))
 
-    assert decode(adapter.encode(to_wire(batch)))[0].records == RECORDS
+    assert decode(confluent_kafka_.encode(to_wire(batch)))[0].records == RECORDS
 
 
 def test_it_says_which_librdkafka() -> None:
     """The version that counts is the library's."""
-    assert "librdkafka" in adapter.VERSION
-    assert adapter.DECODES.magics == [0, 1, 2]
-    assert sys.modules["confluent_kafka"].libversion()[0] in adapter.VERSION
-    assert adapter.consume(b"").error is UNSET
+    assert "librdkafka" in confluent_kafka_.VERSION
+    assert confluent_kafka_.DECODES.magics == [0, 1, 2]
+    assert sys.modules["confluent_kafka"].libversion()[0] in confluent_kafka_.VERSION
+    assert confluent_kafka_.consume(b"").error is UNSET
     with pytest.raises((NotDone, CodecError)):
-        adapter.decode(b"")
+        confluent_kafka_.decode(b"")

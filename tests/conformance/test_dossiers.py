@@ -12,7 +12,6 @@ from click.testing import CliRunner
 from tests.conformance import reproducer_runs
 
 from kafka_conformance.dossiers import folder, pages, reach
-from kafka_conformance.dossiers import folder as disclosure
 from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
 from kafka_conformance.judge.verdict import SEVERITIES, Verdict
@@ -204,7 +203,7 @@ def test_the_folder_follows_the_states(found: Callable[..., Path], tmp_path: Pat
     page = next(out.glob("kafka-python-3.0.12/011-*.md"))
     assert "## Reproducer" not in page.read_text()
 
-    states = out / disclosure.FILE
+    states = out / folder.FILE
     states.write_text(states.read_text().replace('"undisclosed"', '"fixed in 3.1"'))
     assert runner.invoke(dossier, [str(result), "--out", str(out), "--check"]).exit_code == 1
     assert runner.invoke(dossier, [str(result), "--out", str(out)]).exit_code == 0
@@ -230,7 +229,7 @@ def test_check_reports_differing_pages(found: Callable[..., Path], tmp_path: Pat
 
 def test_bad_states_are_named(found: Callable[..., Path], tmp_path: Path) -> None:
     """A state that is none is a usage error, which names the dossier."""
-    (tmp_path / disclosure.FILE).write_text('[[issue]]\nid = "a/b"\nstate = "sent to them"\n')
+    (tmp_path / folder.FILE).write_text('[[issue]]\nid = "a/b"\nstate = "sent to them"\n')
     result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--out", str(tmp_path)])
 
     assert result.exit_code == 2
@@ -338,20 +337,20 @@ def test_every_reach_is_a_whole_phrase(dossiers: Path) -> None:
 
 def test_the_folder_withholds_undisclosed_findings(dossiers: Path) -> None:
     """Pages of sensitive dossiers that are not open hold no reproducer and no bytes; their states are listed."""
-    states = disclosure.load_states(dossiers)
+    states = folder.load_states(dossiers)
     sensitive = [(one, each) for one in written_findings(dossiers) for each in one.dossiers if each.sensitive]
     assert sensitive
     for one, each in sensitive:
         assert each.id in states
         text = (dossiers / folder.dossier_folder(one) / each.file).read_text(encoding="utf-8")
-        assert ("## Reproducer" in text) == disclosure.is_state_open(states, each.id)
+        assert ("## Reproducer" in text) == folder.is_state_open(states, each.id)
 
 
 def test_states_of_the_package_hold_without_a_file(tmp_path: Path) -> None:
     """A folder without states starts with those of the package, which are of known dossiers."""
-    packaged = disclosure.load_states(tmp_path)
+    packaged = folder.load_states(tmp_path)
     (tmp_path / folder.FILE).write_text('[states]\n"some/cause" = "public"\n')
     assert packaged
-    assert disclosure.load_states(tmp_path) == {"some/cause": "public"}
+    assert folder.load_states(tmp_path) == {"some/cause": "public"}
     (tmp_path / folder.FILE).write_text('[[issue]]\nid = "some/cause"\nstate = "public"\n')
-    assert disclosure.load_states(tmp_path) == {"some/cause": "public"}
+    assert folder.load_states(tmp_path) == {"some/cause": "public"}

@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Garbled, Refused, Skipped, observe
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees import protocol as schema
 from kafka_conformance.testees.protocol import CodecReply, Misfit, Stray
 from kafka_conformance.testees.protocol_schema import main as write_schema
 from kafka_corpus.case import Case
@@ -43,25 +42,25 @@ REPLIES = (
 
 def valid_line(line: str) -> bool:
     """Whether the stored schema takes *line*."""
-    return bool(Draft202012Validator(json.loads(schema.stored_schema())).is_valid(json.loads(line)))
+    return bool(Draft202012Validator(json.loads(protocol.stored_schema())).is_valid(json.loads(line)))
 
 
 def test_schema_is_current() -> None:
     """The schema in the package is what the models say, and `--check` agrees."""
-    assert schema.stored_schema() == schema.protocol_schema_text()
+    assert protocol.stored_schema() == protocol.protocol_schema_text()
     assert write_schema(["--check"]) == 0
 
 
 def test_schema_check_fails_on_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     """`--check` fails when the models say something else."""
-    monkeypatch.setattr(schema, "FILE", "another.json")
+    monkeypatch.setattr(protocol, "FILE", "another.json")
 
     assert write_schema(["--check"]) == 1
 
 
 def test_schema_is_a_schema() -> None:
     """The file is valid JSON Schema."""
-    Draft202012Validator.check_schema(json.loads(schema.stored_schema()))
+    Draft202012Validator.check_schema(json.loads(protocol.stored_schema()))
 
 
 @pytest.mark.parametrize("line", [*REQUESTS, HELLO, *REPLIES])

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance.testees import interface as testees
-from kafka_conformance.testees import reference
+from kafka_conformance.testees import interface, reference
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.serve import serve
 from kafka_corpus.case import Case
@@ -19,7 +18,7 @@ from kafka_fuzz.planted_bugs import PlantedBug
 from kafka_records import Batch, Record, encode
 
 
-def talk(lines: list[object], testee: testees.Testee = reference) -> list[Any]:
+def talk(lines: list[object], testee: interface.Testee = reference) -> list[Any]:
     """The replies to *lines*; what is no string is sent as JSON."""
     sent = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
     sink = io.BytesIO()

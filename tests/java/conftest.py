@@ -6,7 +6,6 @@ import pytest
 
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import recipe
-from kafka_conformance.testees import recipe as built
 from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, ConnectionSpec
 from kafka_conformance.testees.known import JAVA
 
@@ -22,7 +21,7 @@ def java_client() -> Iterator[Sandbox]:
     java = next(each for each in recipe.recipes() if each.name == JAVA)
     argv = [
         f"-Xmx{HEAP}m" if word.startswith("-Xmx") else word
-        for word in built.built_command(java, built.build_testee(java))
+        for word in recipe.built_command(java, recipe.build_testee(java))
     ]
     sandbox = Sandbox(ConnectionSpec(name=JAVA, argv=tuple(argv), memory=VIRTUAL_MACHINE_MEMORY), SECONDS)
     yield sandbox
