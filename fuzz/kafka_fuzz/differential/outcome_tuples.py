@@ -24,12 +24,12 @@ from kafka_conformance.judge.compare import HEADER_FIELDS, Difference
 from kafka_conformance.judge.consuming import unfollowable
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Observation, Skipped, observe
 from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
-from kafka_corpus.case import Case, Expectation
+from kafka_corpus.case import Case
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import NO_FAULT, first_entry_spans
-from kafka_fuzz.targets.codecs import LIMITS, judged_result
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
+from kafka_fuzz.mutate.mutant import first_entry_spans
+from kafka_fuzz.targets.codecs import LIMITS, judged_result, right_answer
+from kafka_fuzz.targets.outcome import ENDINGS, Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import MAGIC_OFFSET
@@ -53,7 +53,7 @@ class Prepared:
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
-        self.right, self.cause = _answer(mutant)
+        self.right, self.cause = right_answer(mutant)
         self._masked: dict[Mask, list[WireBatch]] = {}
 
     @cached_property
@@ -109,19 +109,6 @@ class Prepared:
         if mask not in self._masked:
             self._masked[mask] = [_without(batch, *mask) for batch in self.wire]
         return self._masked[mask]
-
-
-def _answer(mutant: Mutant) -> tuple[Expectation, str]:
-    if mutant.expected is not None:
-        fault = mutant.labels[0]
-        return mutant.expected, "" if fault == NO_FAULT else fault
-    try:
-        return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
-    except RecordFormatError as error:
-        rule = error.rule or error.kind
-        if error.kind == "limit":
-            return Expectation(verdict="acceptable", batches=error.batches), rule
-        return Expectation(verdict="invalid", batches=error.batches, why=rule), rule
 
 
 def first_place(data: bytes) -> str:
@@ -191,7 +178,7 @@ class Grader:
         """The grade of *answer*: common answers at once, others by the judge of certification."""
         if isinstance(answer, CodecAnswer):
             return self._at_once(prepared, answer) or self._with_care(prepared, observe(answer))
-        return _ending(answer) or self._with_care(prepared, answer)
+        return self._with_care(prepared, answer)
 
     def outcome(self, prepared: Prepared, grade: Grade) -> Outcome:
         """The outcome of *grade*; its key depends on the cause, not on the input."""
@@ -227,8 +214,8 @@ class Grader:
     def _with_care(self, prepared: Prepared, seen: Observation) -> Grade:
         if isinstance(seen, Skipped):
             return SKIPPED
-        if isinstance(seen, Garbled):
-            return Grade("crash", *_sign(seen))
+        if ending := _ending(seen):
+            return ending
         grade = Grade(*judged_result(prepared.mutant, prepared.right, seen))
         error = getattr(seen, "error", None)
         if grade.kind == "wrong_data":
@@ -292,19 +279,11 @@ def _left_out(batch: WireBatch) -> Mask:
 
 
 def _ending(seen: Observation) -> Grade | None:
-    """The grade of a crash, hang or exceeded limit that the sandbox observed."""
-    kinds: dict[type, OutcomeClass] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
-    kind = kinds.get(type(seen))
-    if kind is None:
+    """The grade of a crash, a hang, an exceeded limit or an unreadable answer; None for any other observation."""
+    if not isinstance(seen, Crashed | Hung | Exceeded | Garbled):
         return None
-    detail, why, function = _sign(seen)
-    return Grade(kind, detail, why, function)
-
-
-def _sign(seen: Observation) -> tuple[str, str, str]:
-    assert isinstance(seen, Crashed | Hung | Exceeded | Garbled)
     detail, function = ending_cause(seen)
-    return detail, getattr(seen, "stderr", ""), function
+    return Grade(ENDINGS[type(seen)], detail, getattr(seen, "stderr", ""), function)
 
 
 @dataclass(slots=True)

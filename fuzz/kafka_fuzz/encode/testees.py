@@ -27,7 +27,7 @@ from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets.codecs import TOLERATED
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
+from kafka_fuzz.targets.outcome import ENDINGS, Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2
 
@@ -73,7 +73,6 @@ def started(name: str, stack: ExitStack) -> EncodeTestee:
 
 # A prefix of keys, so that findings of encoders differ from those of decoders.
 WRITING: Final = "writing"
-ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
 
 
 def encode_outcome(testee: str, writing: Writing, seen: Observation) -> Outcome:

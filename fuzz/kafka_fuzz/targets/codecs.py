@@ -17,13 +17,13 @@ from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, WireBatch, WireRecord
 from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import NO_FAULT
 from kafka_fuzz.targets.base import Target, TargetResult, leak
 from kafka_fuzz.targets.outcome import OutcomeClass
 from kafka_records import Batch, Limits, Record, RecordFormatError
 
 if TYPE_CHECKING:
     from kafka_conformance.testees.interface import Testee
-    from kafka_fuzz.mutate import Mutant
 
 
 # Mutants are small; one with more output is a decompression bomb, for which any answer is accepted.
@@ -34,16 +34,21 @@ OK: Final = TargetResult("ok")
 _fields: Final = attrgetter(*(name for name in BATCH_FIELDS if name != "records"))
 
 
-def right_answer(mutant: Mutant) -> Expectation:
-    """The right answer to *mutant*: that of its known fault, otherwise the reference's."""
+def right_answer(mutant: Mutant) -> tuple[Expectation, str]:
+    """The right answer to *mutant*, by its known fault or by the reference, and the cause of a refusal.
+
+    The cause is the fault, or the rule by which the reference refuses; empty for a valid input.
+    """
     if mutant.expected is not None:
-        return mutant.expected
+        fault = mutant.labels[0] if mutant.labels else NO_FAULT
+        return mutant.expected, "" if fault == NO_FAULT else fault
     try:
-        return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS))
+        return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
     except RecordFormatError as error:
+        rule = error.rule or error.kind
         if error.kind == "limit":
-            return Expectation(verdict="acceptable", batches=error.batches)
-        return Expectation(verdict="invalid", batches=error.batches, why=error.rule or "")
+            return Expectation(verdict="acceptable", batches=error.batches), rule
+        return Expectation(verdict="invalid", batches=error.batches, why=rule), rule
 
 
 def reference_agrees(mutant: Mutant) -> bool:
@@ -132,7 +137,7 @@ class CodecTarget:
 
     def check(self, mutant: Mutant) -> TargetResult:
         """Decode *mutant* and judge the result."""
-        expected = right_answer(mutant)
+        expected, _ = right_answer(mutant)
         try:
             observed = Decoded(tuple(self.testee.decode(mutant.data)))
         except CodecError as error:

@@ -186,6 +186,8 @@ OutcomeClass = Literal[
     "lossy",
 ]
 CLASSES: Final[tuple[OutcomeClass, ...]] = get_args(OutcomeClass)
+# Observations of a testee that ended or whose answer cannot be read.
+ENDINGS: Final[dict[type, OutcomeClass]] = {Crashed: "crash", Hung: "hang", Exceeded: "memory", Garbled: "crash"}
 # Outcomes that are not findings.
 GOOD: Final[frozenset[OutcomeClass]] = frozenset({"ok", "refused"})
 # The severities of classes that the judge does not have.

@@ -122,7 +122,7 @@ class ReachQuery(NamedTuple):
 
 def reach_case(id_: str, data: bytes) -> Case:
     """*data* as a case, with what the reference reads as the right answer."""
-    expect = right_answer(as_mutant(data))
+    expect, _ = right_answer(as_mutant(data))
     return Case(id=id_, title="", rules=(expect.why,), area="fuzz", op="decode", input=data, expect=expect)
 
 

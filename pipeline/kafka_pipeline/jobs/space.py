@@ -236,7 +236,7 @@ class Rows:
         mutant = self._space.case(index, self._rng)
         if self._verify and index % self._verify == 0 and not reference_agrees(mutant):
             raise Wrong(f"the reference does not answer case {index} of seed {self._space.seed} as its fault expects")
-        right = right_answer(mutant)
+        right, _ = right_answer(mutant)
         batches, outlines = self._outlines.of(right.batches)
         cell = mutant.cell
         return (
