@@ -1,31 +1,34 @@
 """`kafkaproof corpus`: compile, check, list, show and export the cases, and record answers to them.
 
-Each command imports what it needs: most of them need no compiler and no cases.
+Each command imports what it needs, so that the group itself is imported at once.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafka_corpus.vector_format import UNRELEASED, line_of
-from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-
 if TYPE_CHECKING:
     from kafka_corpus.case import Case
-    from kafka_corpus.check import Drift
     from kafka_corpus.compiler import Compiled
+
+
+def _package_root() -> Path:
+    from kafka_corpus.vectors import package_root
+
+    return package_root()
+
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 root_option = click.option(
     "--root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default=package_root,
+    default=_package_root,
     help="The folder of vectors, evidence and schema; the package itself if not given.",
 )
 only_option = click.option("--only", metavar="GLOB", help="An id, function or area, or a pattern with * and ?.")
@@ -64,6 +67,8 @@ def compile_command(
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
         return
+    from kafka_corpus.vector_format import UNRELEASED
+
     if rewrite_ids and not UNRELEASED:
         raise click.UsageError("the corpus is released: its ids stay as they are")
     compiled = _compiled(root, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
@@ -108,14 +113,13 @@ def check_command(root: Path, as_json: bool) -> None:
     waiting = len(status.waiting(root).ids()) if not drifts else 0
     document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
     document |= {"unpredicted": dict(silent), "waiting": waiting}
-    lines = [*silence_lines(silent), *waiting_lines(waiting), *drift_lines(drifts, len(every))]
+    lines = [f"{count} answers of brokers have no prediction: {reason}" for reason, count in sorted(silent.items())]
+    if waiting:
+        lines.append(f"{waiting} cases wait for recorded answers (`kafkaproof corpus status`)")
+    result = f"{len(drifts)} drifts" if drifts else "and everything holds"
+    lines += [*map(str, drifts), f"{len(every)} cases, {result}"]
     print_document(document, as_json, lambda: lines)
     sys.exit(1 if drifts else 0)
-
-
-def waiting_lines(number: int) -> list[str]:
-    """A line on cases that wait for answers of clients or brokers, if there are any."""
-    return [f"{number} cases wait for recorded answers (`kafkaproof corpus status`)"] if number else []
 
 
 @corpus.command("status")
@@ -128,6 +132,7 @@ def status_command(*, with_ids: bool, root: Path, as_json: bool) -> None:
     A client or a release is one that has answers to other cases.
     """
     from kafka_corpus import status
+    from kafka_corpus.vectors import corpus_hash, load_vectors
 
     try:
         number, waiting = len(load_vectors(root=root)), status.waiting(root)
@@ -142,20 +147,9 @@ def status_command(*, with_ids: bool, root: Path, as_json: bool) -> None:
 def errata_command() -> None:
     """Print the points on which the format's descriptions disagree, with brokers' answers, as Markdown."""
     from kafka_corpus import errata
+    from kafka_corpus.vectors import load_vectors
 
     click.echo(errata.errata_page(load_vectors()), nl=False)
-
-
-def silence_lines(silent: Mapping[str, int]) -> list[str]:
-    """Answers of brokers that the reference does not predict, one reason a line."""
-    return [f"{count} answers of brokers have no prediction: {reason}" for reason, count in sorted(silent.items())]
-
-
-def drift_lines(drifts: list[Drift], number: int) -> list[str]:
-    """The drifts one a line, and what they come to."""
-    if not drifts:
-        return [f"{number} cases, and everything holds"]
-    return [*map(str, drifts), f"{number} cases, {len(drifts)} drifts"]
 
 
 @corpus.command("list")
@@ -166,6 +160,7 @@ def drift_lines(drifts: list[Drift], number: int) -> list[str]:
 def list_command(area: str | None, rule: str | None, only: str | None, as_json: bool) -> None:
     """List the cases."""
     from kafka_corpus.show import print_list
+    from kafka_corpus.vectors import corpus_hash, load_vectors
 
     cases = [case for case in load_vectors(only) if area in (None, case.area)]
     if rule is not None:
@@ -196,6 +191,7 @@ def list_lines(cases: list[Case]) -> list[str]:
 def show_command(id_: str, raw: bool, as_json: bool) -> None:
     """Show one case: question, right answer, rules and evidence."""
     from kafka_corpus import show
+    from kafka_corpus.vector_format import line_of
 
     case = find_case(id_)
     if raw:
@@ -207,6 +203,8 @@ def show_command(id_: str, raw: bool, as_json: bool) -> None:
 def find_case(id_: str) -> Case:
     """The case of that id, or a usage error that names near ones."""
     import difflib
+
+    from kafka_corpus.vectors import load_vectors
 
     by_id = {case.id: case for case in load_vectors()}
     if id_ in by_id:
@@ -244,6 +242,7 @@ def evidence_group() -> None:
 def requests_command(only: str | None) -> None:
     """Print every case as a request of the testee protocol, for `evidence add` to read the replies."""
     from kafka_corpus.evidence.clients import requests
+    from kafka_corpus.vectors import load_vectors
 
     for line in requests(load_vectors(only)):
         click.echo(line, nl=False)
@@ -262,6 +261,7 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path, a
     """
     from kafka_corpus import evidence
     from kafka_corpus.evidence import clients
+    from kafka_corpus.vectors import load_vectors
 
     try:
         recording = clients.record_replies(replies, load_vectors(root=root), name=name, version=version)

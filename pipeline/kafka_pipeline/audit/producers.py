@@ -67,8 +67,8 @@ class Producers:
         rows = np.concatenate([*(self.known[name] for name in names.tolist() if name in self.known), events])
         rows = rows[np.argsort(rows["producer"], kind="stable")]
         self._transactions(rows)
-        self._epochs(rows)
-        self._coordinators(rows[rows["kind"] > TRANSACTIONAL])
+        self._descents(rows, "epoch", "epoch_back", "epoch")
+        self._descents(rows[rows["kind"] > TRANSACTIONAL], "coordinator", "coordinator_back", "coordinator epoch")
         self._sequences(rows[rows["kind"] <= TRANSACTIONAL])
         self._note(rows, names)
 
@@ -100,8 +100,8 @@ class Producers:
             if known[-1]["kind"] == TRANSACTIONAL == head[0]["kind"]:
                 begun[name] = (int(head[0]["base"]), int(known[-1]["first"]), int(known[-1]["first_time"]))
         self._transactions(event_array(whole))
-        self._epochs(event_array(whole))
-        self._coordinators(event_array(markers))
+        self._descents(event_array(whole), "epoch", "epoch_back", "epoch")
+        self._descents(event_array(markers), "coordinator", "coordinator_back", "coordinator epoch")
         self._sequences(event_array(data))
         return begun
 
@@ -130,18 +130,14 @@ class Producers:
         at = np.flatnonzero((rows["producer"][1:] == rows["producer"][:-1]) & rows["new"][1:]) + 1
         return rows[at], rows[at - 1], at
 
-    def _epochs(self, rows: Events) -> None:
+    def _descents(self, rows: Events, field: str, kind: str, title: str) -> None:
+        """A finding of *kind* for each number in *field* that is below the one before it."""
         now, before, _ = self._pairs(rows)
-        back = now["epoch"] < before["epoch"]
+        back = now[field] < before[field]
+        if field == "coordinator":
+            back &= now[field] >= 0  # others do not know their coordinator
         for row, earlier in zip(now[back], before[back], strict=True):
-            self.add("epoch_back", row, f"epoch {row['epoch']} follows {earlier['epoch']}")
-
-    def _coordinators(self, markers: Events) -> None:
-        now, before, _ = self._pairs(markers)
-        back = (now["coordinator"] < before["coordinator"]) & (now["coordinator"] >= 0)
-        for row, earlier in zip(now[back], before[back], strict=True):
-            said = f"coordinator epoch {row['coordinator']} follows {earlier['coordinator']}"
-            self.add("coordinator_back", row, said)
+            self.add(kind, row, f"{title} {row[field]} follows {earlier[field]}")
 
     def _sequences(self, data: Events) -> None:
         now, before, at = self._pairs(data)

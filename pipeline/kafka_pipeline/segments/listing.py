@@ -110,22 +110,17 @@ def _local(path: Path) -> Iterator[SegmentFile]:
 
 def _remote(place: str) -> Iterator[SegmentFile]:
     import pyarrow as pa
-
-    try:
-        yield from _reached(place)
-    except pa.ArrowException as error:
-        raise OSError(str(error)) from None
-
-
-def _reached(place: str) -> Iterator[SegmentFile]:
     import pyarrow.fs as pafs
 
-    system, inner = pafs.FileSystem.from_uri(place)
+    try:
+        system, inner = pafs.FileSystem.from_uri(place)
+        info = system.get_file_info(inner)
+        if info.type == pafs.FileType.NotFound:
+            raise FileNotFoundError(2, "no such file or directory")
+        infos = [info] if info.is_file else system.get_file_info(pafs.FileSelector(inner, recursive=True))
+    except pa.ArrowException as error:
+        raise OSError(str(error)) from None
     top = place.removesuffix(inner) if place.endswith(inner) else ""
-    info = system.get_file_info(inner)
-    if info.type == pafs.FileType.NotFound:
-        raise FileNotFoundError(2, "no such file or directory")
-    infos = [info] if info.is_file else system.get_file_info(pafs.FileSelector(inner, recursive=True))
     for each in infos:
         if each.is_file and (info.is_file or NAME.fullmatch(PurePosixPath(each.path).name)):
             yield SegmentFile(f"{top}{each.path}", each.size)

@@ -58,17 +58,13 @@ def exclusive_run(out: Path) -> Iterator[None]:
     # The folder itself is locked, so that no lock file is left in it.
     folder = os.open(out, os.O_RDONLY)
     try:
-        _lock(folder, out)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OtherRun(f"another run is at work in {out}") from None
         yield
     finally:
         os.close(folder)
-
-
-def _lock(folder: int, out: Path) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OtherRun(f"another run is at work in {out}") from None
 
 
 def take_up(out: Path, plan: dict[str, Any]) -> OutputManifest | None:

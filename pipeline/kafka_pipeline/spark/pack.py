@@ -52,10 +52,12 @@ def write_archive(out: Path) -> int:
         gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=1, mtime=0) as stream,
         tarfile.open(fileobj=stream, mode="w|") as tar,
     ):
-        _link(tar, "bin/python", str(Path(sys.executable).resolve()))
-        _text(tar, "pyvenv.cfg", _configuration())
+        python = tarfile.TarInfo("bin/python")
+        python.type, python.linkname = tarfile.SYMTYPE, str(Path(sys.executable).resolve())
+        tar.addfile(python)
+        _add(tar, "pyvenv.cfg", _configuration().encode())
         for name, path in files:
-            _file(tar, name, path)
+            _add(tar, name, path.read_bytes(), 0o755 if path.stat().st_mode & 0o100 else 0o644)
     return len(files)
 
 
@@ -131,24 +133,10 @@ def _configuration() -> str:
     return f"home = {home}\ninclude-system-site-packages = false\nversion = {sys.version.split()[0]}\n"
 
 
-def _file(tar: tarfile.TarFile, name: str, path: Path) -> None:
-    data = path.read_bytes()
+def _add(tar: tarfile.TarFile, name: str, data: bytes, mode: int = 0o644) -> None:
     info = tarfile.TarInfo(name)
-    info.size = len(data)
-    info.mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
+    info.size, info.mode = len(data), mode
     tar.addfile(info, io.BytesIO(data))
-
-
-def _text(tar: tarfile.TarFile, name: str, text: str) -> None:
-    info = tarfile.TarInfo(name)
-    info.size = len(text.encode())
-    tar.addfile(info, io.BytesIO(text.encode()))
-
-
-def _link(tar: tarfile.TarFile, name: str, target: str) -> None:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = tarfile.SYMTYPE, target
-    tar.addfile(info)
 
 
 class WorkerEnvironment(msgspec.Struct, frozen=True, kw_only=True):

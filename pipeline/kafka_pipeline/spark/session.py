@@ -158,27 +158,23 @@ def conf_of(settings: Settings) -> dict[str, str]:
     return conf | dict(settings.conf)
 
 
-@contextmanager
-def session(settings: Settings) -> Iterator[Any]:
+def session(settings: Settings) -> AbstractContextManager[Any]:
     """A Spark session, which ends with the block; its worker processes too.
 
     Raises:
         PipelineError: there is no PySpark or no Java, or the master cannot be reached.
     """
-    with _started(settings, _session) as spark:
-        yield spark
+    return _started(settings, _session)
 
 
-@contextmanager
-def tasks_only(settings: Settings) -> Iterator[TasksOnly]:
+def tasks_only(settings: Settings) -> AbstractContextManager[TasksOnly]:
     """Spark without SQL, for a job whose work is all in its tasks: it is up in half the time.
 
     Raises:
         PipelineError: there is no PySpark or no Java, or the master cannot be reached.
     """
     quick = replace(settings, conf=(("spark.driver.extraJavaOptions", QUICK), *settings.conf))
-    with _started(quick, _tasks_only) as spark:
-        yield spark
+    return _started(quick, _tasks_only)
 
 
 @dataclass(frozen=True, slots=True)
