@@ -12,13 +12,13 @@ from functools import cache, lru_cache
 from random import Random
 from typing import Final, NamedTuple
 
+from kafka_corpus.authoring.build import header_fields
 from kafka_corpus.case import Op
 from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.mutate.fixup import INT32, varint, varlong, write_batch_bytes, write_message_bytes
 from kafka_fuzz.mutate.packing import codec_from_attributes, pack_fast, unpack_or_none
 from kafka_fuzz.mutate.shapes import AXES, Shape, draw_shape
 from kafka_records import Batch, Header, Record, RecordFormatError
-from kafka_records.attributes import attributes_of
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2, NO_TIMESTAMP, Compression
 from kafka_records.layout import (
     ATTRIBUTES_OFFSET_LEGACY,
@@ -298,7 +298,7 @@ def batch_base(shape: Shape, codec: Compression) -> BaseEntry:
         for record, timestamp in zip(batch.records, shape.timestamps, strict=True)
     )
     parts = tuple(map(with_length_prefix, bodies))
-    header = header_fields(batch, base_timestamp)
+    header = header_fields(batch, base_timestamp=base_timestamp) | {"magic": 2}
     payload = b"".join(parts)
     data = write_batch_bytes(header, pack_fast(codec, payload, 2) if parts else b"")
     return BaseEntry(2, codec, data, batch, header=header, bodies=bodies, parts=parts, payload=payload)
@@ -333,23 +333,6 @@ def first_timestamp(shape: Shape) -> int:
     if shape.horizon is not None:
         return shape.horizon
     return shape.timestamps[0] if shape.timestamps else NO_TIMESTAMP
-
-
-def header_fields(batch: Batch, base_timestamp: int) -> dict[str, int]:
-    """The fixed fields but length and checksum."""
-    return {
-        "base_offset": batch.base_offset,
-        "partition_leader_epoch": batch.partition_leader_epoch,
-        "magic": 2,
-        "attributes": attributes_of(batch),
-        "last_offset_delta": batch.last_offset - batch.base_offset,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": batch.max_timestamp,
-        "producer_id": batch.producer_id,
-        "producer_epoch": batch.producer_epoch,
-        "base_sequence": batch.base_sequence,
-        "record_count": len(batch.records),
-    }
 
 
 def record_body(record: Record, offset_delta: int, timestamp_delta: int) -> tuple[bytes, ...]:
