@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from kafka_conformance.testees import connection
+from kafka_conformance.testees.connection import BadConnect
+from kafka_conformance.testees.known import check_connect
 from kafka_fuzz.campaign.known_findings import already_known, read_known_list
 from kafka_fuzz.campaign.plan import OF_TESTEES
 from kafka_fuzz.findings import read_findings
@@ -125,8 +126,8 @@ def names_of(text: str) -> tuple[str, ...]:
             raise click.UsageError(f"executors have no target {name!r}: {', '.join(NAMES)}, differential:A,B, encode:A")
         for testee in filter(None, testees.split(",")):
             try:
-                connection.check_connect(testee)
-            except connection.BadConnect as error:
+                check_connect(testee)
+            except BadConnect as error:
                 raise click.UsageError(str(error)) from None
     if not names:
         raise click.UsageError("there is no target named")

@@ -9,7 +9,8 @@ import click
 
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees import connection
+from kafka_conformance.testees.connection import BadConnect
+from kafka_conformance.testees.known import check_connect
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
@@ -47,8 +48,8 @@ def sweep(
     """
     for text in testees:
         try:
-            connection.check_connect(text)
-        except connection.BadConnect as error:
+            check_connect(text)
+        except BadConnect as error:
             raise click.UsageError(str(error)) from None
     with exits():
         open_session = opener(master, conf, environment)
