@@ -46,19 +46,19 @@ def test_bench() -> None:
         assert {find.rpartition("|")[0] for find in each["finds"]} == {one.rpartition("|")[0] for one in each["firsts"]}
 
 
-def test_buckets_are_told_by_what_anybody_can_see() -> None:
+def test_buckets_of_inputs_without_a_known_fault() -> None:
     """Faults that break one rule share a bucket, and rules have different buckets, independent of the mutator."""
     rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", fault="a", why="expected malformed, got 1 batch")
-    lies = {cell.fault: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
-    by_lie = {lie: bucket_of(mutant, replace(taken, fault=lie)) for lie, mutant in lies.items()}
-    blind = {lie: bucket_of(mutant._replace(expected=None, labels=()), taken) for lie, mutant in lies.items()}
-    assert by_lie == blind
-    assert by_lie["crc_wrong"] == "t|accepts_invalid|error|CRC-07"
-    assert by_lie["crc_wrong"] != by_lie["magic_unknown"]
-    assert len({*by_lie.values()}) < len(by_lie)
+    mutants = {cell.fault: for_cell(rng, cell) for cell in all_cells() if cell.magic == 2}
+    by_fault = {fault: bucket_of(mutant, replace(taken, fault=fault)) for fault, mutant in mutants.items()}
+    blind = {fault: bucket_of(mutant._replace(expected=None, labels=()), taken) for fault, mutant in mutants.items()}
+    assert by_fault == blind
+    assert by_fault["crc_wrong"] == "t|accepts_invalid|error|CRC-07"
+    assert by_fault["crc_wrong"] != by_fault["magic_unknown"]
+    assert len({*by_fault.values()}) < len(by_fault)
 
 
-def test_buckets_of_wrong_data_are_told_by_how_they_differ() -> None:
+def test_buckets_of_wrong_data_have_the_difference() -> None:
     """A rounded timestamp and one out of nowhere have different causes; an exception has its function."""
     mutant, path = for_cell(Random(1), next(iter(all_cells()))), "batches.records.timestamp"
     rounded, other = (
@@ -89,7 +89,7 @@ def test_planted_bugs() -> None:
     assert planted_line(found).startswith("batch_crc_skipped")
 
 
-def test_an_error_that_is_told_of_is_no_unexpected_end() -> None:
+def test_a_documented_error_is_no_unexpected_end() -> None:
     """A checksum that is wrong is refused with the exception that kafka-python has for it."""
     ends = Ends.of(make_target("kafka-python"))
     mutant = for_cell(Random(1), next(cell for cell in all_cells() if cell.fault == "crc_wrong"))
@@ -99,7 +99,7 @@ def test_an_error_that_is_told_of_is_no_unexpected_end() -> None:
     assert not ends.firsts
 
 
-def test_unexpected_ends_are_told_by_type_and_line() -> None:
+def test_unexpected_ends_have_type_and_line() -> None:
     """Leaked exceptions count by type and line of the codec."""
     ends, rng = Ends.of(make_target("kafka-python")), Random(1)
     for _ in range(300):
@@ -146,19 +146,19 @@ def test_the_rate_of_a_pipe() -> None:
 def test_the_rate_of_a_round() -> None:
     """The rate covers the time between the first and the last report, without the start; an idle round has no rate."""
 
-    def run(asked: RoundPlan, tell: OnProgress) -> RoundReport:
+    def run(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
         for number in (0, 100, 400):
             time.sleep(0.01)
-            tell(Progress(executions=number, cpu_seconds=number / 100))
-        return round_report(asked, Progress(), version="4.4.0")
+            on_progress(Progress(executions=number, cpu_seconds=number / 100))
+        return round_report(plan, Progress(), version="4.4.0")
 
     rate = broker_rate("broker:", 1.0, 1, run)
     assert (rate.who, rate.inputs, rate.cpu_seconds) == ("Kafka 4.4.0", 300, 3.0)
     assert rate.seconds < 0.3
     with pytest.raises(ValueError, match="too little"):
-        broker_rate("broker:", 1.0, 1, lambda asked, _: round_report(asked, Progress()))
+        broker_rate("broker:", 1.0, 1, lambda plan, _: round_report(plan, Progress()))
     with pytest.raises(ValueError, match="no disk"):
-        broker_rate("broker:", 1.0, 1, lambda asked, _: round_report(asked, Progress(), failure="no disk"))
+        broker_rate("broker:", 1.0, 1, lambda plan, _: round_report(plan, Progress(), failure="no disk"))
 
 
 @pytest.mark.slow

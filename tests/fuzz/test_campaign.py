@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_fuzz import findings
-from kafka_fuzz.campaign.plan import RoundReport, read_log, read_state
+from kafka_fuzz.campaign.plan import RoundPlan, RoundReport, read_log, read_state
 from kafka_fuzz.campaign.store import Corpus
-from kafka_fuzz.campaign.supervisor import MAX_IDLE_ROUNDS, TargetState
+from kafka_fuzz.campaign.supervisor import MAX_IDLE_ROUNDS, TargetState, round_command
 from kafka_fuzz.findings import read_findings
 from kafkaproof.commands.fuzz import fuzz as fuzz_group
 
@@ -45,8 +45,8 @@ def test_a_campaign(tmp_path: Path) -> None:
 
 def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
     """On a slow machine, or with little time for many targets, every round runs some inputs all the same."""
-    command = [sys.executable, "-m", "kafka_fuzz.campaign.round_process", "append", "--dir", tmp_path, "--cpu", "0.001"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, check=True, timeout=100)
+    command = round_command(RoundPlan("append", tmp_path, cpu_seconds=0.001))
+    done = subprocess.run(command, capture_output=True, check=True, timeout=100)
     report = msgspec.json.decode(done.stdout.splitlines()[-1])["report"]
     assert report["executions"] > 0
     assert not report.get("failure")

@@ -2,14 +2,14 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from types import FrameType
 
 import msgspec
 import pytest
 
-from kafka_fuzz.campaign.plan import RoundReport
+from kafka_fuzz.campaign.plan import RoundPlan, RoundReport
+from kafka_fuzz.campaign.supervisor import round_command
 from kafka_fuzz.campaign.worker import LoopFinder
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.targets.base import TooLong, guard
@@ -23,8 +23,8 @@ def rounds(directory: Path, target: str, executions: int) -> list[RoundReport]:
     running = []
     for name in ("one", "other"):
         (directory / name).mkdir()
-        command = [sys.executable, "-m", "kafka_fuzz.campaign.round_process", target, "--dir", str(directory / name)]
-        command += ["--seed", "3", "--cpu", "inf", "--executions", str(executions)]
+        plan = RoundPlan(target, directory / name, seed=3, cpu_seconds=float("inf"), executions=executions)
+        command = round_command(plan)
         environment = os.environ | {"PYTHONHASHSEED": "0"}
         running.append(subprocess.Popen(command, stdout=subprocess.PIPE, env=environment))
     lines = [process.communicate(timeout=300)[0].splitlines()[-1] for process in running]
@@ -39,14 +39,14 @@ def left(directory: Path) -> tuple[dict[str, bytes], list[object]]:
 
 @pytest.mark.slow
 def test_a_target_in_process(tmp_path: Path) -> None:
-    """kafka-python, which leaks and runs out of memory, leaves the same corpus and the same finds."""
+    """kafka-python, which leaks and runs out of memory, leaves the same corpus and the same findings."""
     one, other = rounds(tmp_path, "kafka-python", 600)
     assert not one.failure
     assert 600 <= one.executions == other.executions < 616
-    files, finds = left(tmp_path / "one")
-    assert (files, finds) == left(tmp_path / "other")
+    files, findings = left(tmp_path / "one")
+    assert (files, findings) == left(tmp_path / "other")
     assert len(files) > 100
-    assert len(finds) > 5
+    assert len(findings) > 5
 
 
 @pytest.mark.slow
@@ -55,8 +55,8 @@ def test_testees_that_crash(tmp_path: Path) -> None:
     one, other = rounds(tmp_path, "differential:planted:crashes-on-a-tenth,reference", 256)
     assert not one.failure
     assert one.executions == other.executions > 256
-    files, finds = left(tmp_path / "one")
-    assert (files, finds) == left(tmp_path / "other")
+    files, findings = left(tmp_path / "one")
+    assert (files, findings) == left(tmp_path / "other")
     assert any("tenth=crash,reference=ok" in line.decode() for line in files["index.ndjson"].splitlines())
     assert sum(find.count for find in read_findings(tmp_path / "one")) > 4
     for find in read_findings(tmp_path / "one"):
@@ -70,9 +70,9 @@ def test_testees_that_write(tmp_path: Path) -> None:
     one, other = rounds(tmp_path, "encode:planted:writes-seconds,reference", 128)
     assert not one.failure
     assert one.executions == other.executions > 0
-    finds = list(read_findings(tmp_path / "one"))
-    assert [msgspec.structs.replace(find, seconds=0.0) for find in finds] == left(tmp_path / "other")[1]
-    assert {find.outcome.target for find in finds} == {"planted:writes-seconds"}
+    findings = list(read_findings(tmp_path / "one"))
+    assert [msgspec.structs.replace(find, seconds=0.0) for find in findings] == left(tmp_path / "other")[1]
+    assert {find.outcome.target for find in findings} == {"planted:writes-seconds"}
 
 
 def test_a_testee_that_does_not_start(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from shutil import rmtree
 import click
 import pytest
 import yaml
-from benchmarks.shrink import finds, good_batches
+from benchmarks.shrink import benchmark_inputs, good_batches
 
 from kafka_fuzz.campaign.export import differing_exports, exported_files, program_name, write_export
 from kafka_fuzz.campaign.plan import unknown_targets
@@ -96,12 +96,12 @@ def test_the_workflow_runs_what_there_is() -> None:
             assert {word for word in (*command, *passed) if word.startswith("--")} <= options_of(command)
 
 
-def test_the_workflow_asks_for_targets_that_there_are() -> None:
+def test_the_workflow_names_existing_targets() -> None:
     """The targets of the nightly campaign have functions that run their rounds; all clients, and a broker."""
     (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
-    asked = [[*run, *given] for _, _, _, environment, *given in TOX_RUNS if environment == "fuzz"]
+    commands = [[*run, *given] for _, _, _, environment, *given in TOX_RUNS if environment == "fuzz"]
     # Of an option that is given twice, the last counts.
-    targets = [words[len(words) - words[::-1].index("--targets")] for words in asked]
+    targets = [words[len(words) - words[::-1].index("--targets")] for words in commands]
     assert targets == ["all", "broker:4.4.0"]
     assert unknown_targets([name for each in targets for name in split_targets(each)]) == []
 
@@ -163,7 +163,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bad(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An input that shows a finding in kafka-python."""
     path = tmp_path_factory.mktemp("bad") / "find"
-    path.write_bytes(finds()["key length"])
+    path.write_bytes(benchmark_inputs()["key length"])
     return path
 
 

@@ -23,7 +23,7 @@ from kafka_fuzz.campaign.external_engines import (
     run_engine,
 )
 from kafka_fuzz.campaign.replay import replay_target, replay_targets
-from kafka_fuzz.campaign.store import CORPUS_FOLDER, Corpus
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, LONGEST, Corpus
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.outcome_tuples import first_place
 from kafka_fuzz.findings import read_findings
@@ -124,7 +124,7 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     for corpus, inputs in ((own, mine), (others, [number.to_bytes(2, "big") * 4 for number in range(900)])):
         for data in inputs:
             corpus.keep(unchanged_mutant(data), "b")
-    others.keep(unchanged_mutant(bytes(external_engines.LONGEST + 1)), "b")
+    others.keep(unchanged_mutant(bytes(LONGEST + 1)), "b")
     given = inputs_for(own, 900)
     assert given == inputs_for(own, 900)
     assert 890 <= len(given) <= 900
@@ -133,7 +133,7 @@ def test_an_engine_gets_what_it_can_run(tmp_path: Path) -> None:
     assert {*inputs_for(own, 900)} != {*given}
     whole = {*inputs_for(own, 10**6)}
     assert {*given} | {*corpus_seeds()} <= whole
-    assert max(map(len, whole)) <= external_engines.LONGEST
+    assert max(map(len, whole)) <= LONGEST
 
 
 def engine_of(folder: Path, script: str) -> Engine:

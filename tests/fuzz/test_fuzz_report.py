@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from benchmarks.shrink import TARGET, finds
+from benchmarks.shrink import TARGET, benchmark_inputs
 from click.testing import CliRunner
 
 from kafka_conformance.reports.formats import code
@@ -35,7 +35,7 @@ def campaign(root: Path) -> Path:
     """A campaign with three rounds and three findings; the text of one finding is hostile."""
     target = TARGETS[TARGET]()
     store = FindingStore(root)
-    for data in finds().values():
+    for data in benchmark_inputs().values():
         store.add(target.run(as_mutant(data)), as_mutant(data), version=HOSTILE)
     store.add(Outcome(TARGET, "crash", HOSTILE, why=HOSTILE), as_mutant(b"nothing"), version="1")
     rounds = [

@@ -1,4 +1,4 @@
-"""The page of a campaign in a real browser: it opens, finds unfold, it fits a phone, and it can be read.
+"""The page of a campaign in a real browser: it opens, findings unfold, it fits a phone, and it can be read.
 
 Needs Chromium on the path and playwright, which drives it; skipped where one is missing.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.shrink import TARGET, finds
+from benchmarks.shrink import TARGET, benchmark_inputs
 from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 
 from kafka_conformance.dossiers.reach import ReachResult
@@ -31,13 +31,13 @@ LONG = "a very long message without an end " * 12 + "x" * 300
 
 
 def night_in(root: Path) -> Night:
-    """Two finds of one cause, two of others, one with a long name, one with its reach; three rounds."""
+    """Two findings of one cause, two of others, one with a long name, one with its reach; three rounds."""
     store = FindingStore(root)
-    for data in finds().values():
+    for data in benchmark_inputs().values():
         store.add(TARGETS[TARGET]().run(as_mutant(data)), as_mutant(data), version="1")
     for rule, data in (("REC-14", b"one"), ("REC-03", b"other")):
-        told = Outcome("sarama", "accepts_invalid", "error", rule, why="expected malformed, got 1 batch")
-        store.add(told, as_mutant(data), version="2")
+        outcome = Outcome("sarama", "accepts_invalid", "error", rule, why="expected malformed, got 1 batch")
+        store.add(outcome, as_mutant(data), version="2")
     store.add(Outcome("sarama", "crash", LONG, LONG), as_mutant(b"crash"))
     found = triaged([root], None, budget=Budget(5000, 10.0))
     rounds = [RoundReport(TARGET, at, 1, executions=9, cpu_seconds=2.0, buckets=at * 7, cells=at) for at in range(1, 4)]
@@ -76,8 +76,8 @@ def test_a_cause_unfolds(opened: Any) -> None:
 
 def test_what_any_producer_can_store_is_said(opened: Any) -> None:
     """A finding with a measured reach shows it in its line, and by release when it is opened; the top counts it."""
-    (told,) = opened.locator("summary .reach").all()
-    assert told.inner_text() == "any producer can store it"
+    (reach,) = opened.locator("summary .reach").all()
+    assert reach.inner_text() == "any producer can store it"
     assert "1 that any producer can store" in opened.locator(".tally").inner_text()
 
 

@@ -41,9 +41,9 @@ BROKER = Outcome("broker:4.4.0", "difference", "base_offset by PRD-01, v2 none")
 CONTEXT_OF = Context("4.4.0", {"cleanup.policy": "compact"}, 9, (), (0, 7, DATA), (0, 0, DATA), "PRD-01", "", ())
 
 
-def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> TriagedFinding:
+def find_of(root: Path, outcome: Outcome, mutant: Mutant, mode: Any = "") -> TriagedFinding:
     """The finding with that outcome, as triage leaves it."""
-    FindingStore(root, mode=asked).add(outcome, mutant, version="1")
+    FindingStore(root, mode=mode).add(outcome, mutant, version="1")
     (find,) = read_findings(root)
     made = TriagedFinding(
         finding_name(find.key), find.key, {find.key: find.sha256}, "new", outcome, mutant.data, find.size, "ok", 1,
@@ -55,8 +55,8 @@ def find_of(root: Path, outcome: Outcome, mutant: Mutant, asked: Any = "") -> Tr
 
 def keep(root: Path, find: TriagedFinding, **context: Any) -> None:
     """Write the recorded request to the broker."""
-    told = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
-    (finding_folder(root, find.key) / CONTEXT).write_bytes(told)
+    context_json = msgspec.json.encode(msgspec.structs.replace(CONTEXT_OF, **context))
+    (finding_folder(root, find.key) / CONTEXT).write_bytes(context_json)
 
 
 def promoted(root: Path) -> found_cases.Found:
@@ -128,7 +128,7 @@ SENT = [encode(replace(OURS, base_sequence=at)) for at in range(2)]
         ),
         (SENT[0], {"transactional": "not open", "producer": (7, 3)}, [(0, -1), (48, -1)]),
     ],
-    ids=["behind another", "out of order", "append time", "in a transaction", "an epoch back", "beside one"],
+    ids=["after another", "out of order", "append time", "in a transaction", "an epoch back", "beside one"],
 )
 def test_scenario_of_several_payloads_is_run_again(
     tmp_path: Path, data: bytes, context: dict[str, Any], expected: list[tuple[int, int]]
@@ -145,7 +145,7 @@ def test_scenario_of_several_payloads_is_run_again(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "asked", "why"),
+    ("outcome", "mode", "why"),
     [
         (Outcome("roundtrip", "wrong_data", "round trip"), "", "the reference's roundtrip"),
         (Outcome("convert", "leaked_exception", "KeyError", "kafka_records.f"), "", "the reference's convert"),
@@ -156,10 +156,10 @@ def test_scenario_of_several_payloads_is_run_again(
     ],
 )
 def test_what_accuses_the_reference_is_not_answered_by_it(
-    tmp_path: Path, outcome: Outcome, asked: Any, why: str
+    tmp_path: Path, outcome: Outcome, mode: Any, why: str
 ) -> None:
     """Where only the accused could say what is right, there is no case, and a sentence says what to do."""
-    find_of(tmp_path, outcome, as_mutant(DATA), asked)
+    find_of(tmp_path, outcome, as_mutant(DATA), mode)
     assert why in refused(tmp_path)
 
 
@@ -177,13 +177,17 @@ def test_answer_that_a_fault_requires_becomes_the_case(tmp_path: Path, verdict: 
     assert mutant.expected is not None
     # As if the reference were wrong: the fault expects a verdict that the reference does not give.
     invalid = Expectation(verdict="invalid", kinds=("unsupported_magic",))
-    asks = invalid if verdict == "invalid" else Expectation(verdict="valid", batches=(BATCH,))
-    find_of(tmp_path, Outcome("reference", "wrong_data", "field", "v2"), mutant._replace(expected=asks))
+    expected = invalid if verdict == "invalid" else Expectation(verdict="valid", batches=(BATCH,))
+    find_of(tmp_path, Outcome("reference", "wrong_data", "field", "v2"), mutant._replace(expected=expected))
     (kept,) = read_findings(tmp_path)
-    assert kept.expected == asks
+    assert kept.expected == expected
     draft = promoted(tmp_path).draft()
     assert (draft.op, draft.input) == ("decode", mutant.data)
-    assert (draft.expect.verdict, draft.expect.kinds, draft.expect.batches) == (verdict, asks.kinds, asks.batches)
+    assert (draft.expect.verdict, draft.expect.kinds, draft.expect.batches) == (
+        verdict,
+        expected.kinds,
+        expected.batches,
+    )
 
 
 def test_shrunk_input_has_no_known_fault(tmp_path: Path) -> None:
@@ -227,19 +231,19 @@ HELLO = {"protocol": 1, "name": "fragile", "version": "1.0", "language": "python
          "decode": {"magics": [2], "compressions": ["none"]}, "encode": {"magics": [], "compressions": []},
          "append": False}
 for line in sys.stdin:
-    asked = json.loads(line)
-    if asked["op"] == "hello":
+    request = json.loads(line)
+    if request["op"] == "hello":
         print(json.dumps(HELLO), flush=True)
         continue
-    data = base64.b64decode(asked.get("data", ""))
-    if asked["op"] == "encode":
-        print(json.dumps({"id": asked["id"], "skipped": "it does not write"}), flush=True)
+    data = base64.b64decode(request.get("data", ""))
+    if request["op"] == "encode":
+        print(json.dumps({"id": request["id"], "skipped": "it does not write"}), flush=True)
         continue
     if b"hang" in data:
         time.sleep(60)
     if b"die" in data:
         sys.exit(3)
-    print(json.dumps({"id": asked["id"], "batches": [{"magic": 2}]}), flush=True)
+    print(json.dumps({"id": request["id"], "batches": [{"magic": 2}]}), flush=True)
 """
 
 

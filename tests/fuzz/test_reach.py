@@ -68,10 +68,10 @@ def test_answers_to_several_requests_are_one() -> None:
     assert merged_reach([StepAnswer(ended=True)]).ended
 
 
-def shows(find: FuzzFinding, told: ReachResult, fetched: bytes) -> bool:
+def shows(find: FuzzFinding, result: ReachResult, fetched: bytes) -> bool:
     """Whether *find*, whose input is sound, is shown by what is fetched."""
     with FetchCheck() as shown:
-        return is_shown(ReachQuery(find, SOUND, "whole"), told, fetched, shown)
+        return is_shown(ReachQuery(find, SOUND, "whole"), result, fetched, shown)
 
 
 def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None:
@@ -86,11 +86,11 @@ def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None
 def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
     """Records that the broker rewrote may still show the finding; the target decides."""
     (batch,) = decode(SOUND)
-    anew = encode(replace(batch, partition_leader_epoch=3))
+    rewritten = encode(replace(batch, partition_leader_epoch=3))
     accepts = Outcome("reference", "ok")
-    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), ReachResult(kept="anew"), anew)
+    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), ReachResult(kept="anew"), rewritten)
     refuses = Outcome("reference", "refused")
-    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="anew"), anew)
+    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="anew"), rewritten)
 
 
 def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
@@ -98,14 +98,14 @@ def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
     name = "planted:swaps-key-and-value"
     find = msgspec.structs.replace(kept(tmp_path, SOUND, name), mode="differential")
     (batch,) = decode(SOUND)
-    anew = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
+    rewritten = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
     nothing = encode(replace(batch, records=(Record(0, 0, None, None),)))
     with FetchCheck() as shown:
-        assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), anew, shown)
+        assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), rewritten, shown)
         assert not is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
         # Unknown: an input that shows nothing by itself, and a testee that does not exist.
-        assert shown.by(find, nothing, anew) is None
-        assert shown.by(replace_outcome(find, Outcome("process:./nobody", "crash")), SOUND, anew) is None
+        assert shown.by(find, nothing, rewritten) is None
+        assert shown.by(replace_outcome(find, Outcome("process:./no-such-testee", "crash")), SOUND, rewritten) is None
 
 
 def replace_outcome(find: FuzzFinding, outcome: Outcome) -> FuzzFinding:
@@ -135,9 +135,9 @@ def test_encode_finding_needs_no_broker(tmp_path: Path) -> None:
     """A finding in an encoder has no bytes to send: no broker is started, and the answer says so."""
     store = FindingStore(tmp_path, mode="encode")
     store.add(Outcome("sample", "wrong_data", "writing", "v2"), Mutant(b"{}", "model", (), None, CELL))
-    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
-    assert told.exit_code == 0, told.output
-    ((find),) = json.loads(told.stdout)["findings"]
+    done = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    ((find),) = json.loads(done.stdout)["findings"]
     assert (find["who"], find["reach"]["written"]) == ("does not apply", True)
     assert (
         "does not apply: the finding is about a batch that is written wrongly"
@@ -156,12 +156,12 @@ def test_a_question_is_known_by_its_find_and_way(tmp_path: Path) -> None:
 def test_a_find_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     """So is a release that is not known; a campaign that found nothing is none, and no broker is started for it."""
     assert CliRunner().invoke(fuzz, ["reach", "0123", "--dir", str(tmp_path)]).exit_code == 2
-    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
-    assert (told.exit_code, json.loads(told.stdout)) == (0, {"findings": []})
+    done = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--json"])
+    assert (done.exit_code, json.loads(done.stdout)) == (0, {"findings": []})
     kept(tmp_path, SOUND)
-    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "9.9"])
-    assert told.exit_code == 2
-    assert "9.9" in told.output
+    done = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "9.9"])
+    assert done.exit_code == 2
+    assert "9.9" in done.output
 
 
 @pytest.mark.broker
@@ -170,9 +170,9 @@ def test_brokers_measure_the_reach_of_findings(tmp_path: Path) -> None:
     for name, data in {"stored": SOUND, "refused": BROKEN, "moved": (9).to_bytes(8, "big") + SOUND[8:]}.items():
         kept(tmp_path, data, name)
     kept(tmp_path, BROKEN, "broker:4.4.0")
-    told = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "4.4.0", "--json"])
-    assert told.exit_code == 0, told.output
-    found = {each["key"].partition("|")[0]: each for each in json.loads(told.stdout)["findings"]}
+    done = CliRunner().invoke(fuzz, ["reach", "--dir", str(tmp_path), "--releases", "4.4.0", "--json"])
+    assert done.exit_code == 0, done.output
+    found = {each["key"].partition("|")[0]: each for each in json.loads(done.stdout)["findings"]}
     assert {name: each["who"] for name, each in found.items()} == {
         "stored": "any producer",
         "refused": "a hostile broker",
@@ -180,4 +180,4 @@ def test_brokers_measure_the_reach_of_findings(tmp_path: Path) -> None:
         "broker:4.4.0": "any producer",
     }
     assert found["moved"]["reach"]["releases"]["4.4.0"]["way"] == "entry by entry"
-    assert found["refused"]["reach"]["releases"]["4.4.0"]["told"]["error_code"] == 2
+    assert found["refused"]["reach"]["releases"]["4.4.0"]["result"]["error_code"] == 2

@@ -9,10 +9,18 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_fuzz.campaign.known_findings import CORPUS_FILE, CorpusResult, write_corpus_results
-from kafka_fuzz.campaign.plan import ALL, LOG, RoundPlan, RoundReport, expand_targets, unknown_targets
+from kafka_fuzz.campaign.plan import (
+    ALL,
+    LOG,
+    RoundPlan,
+    RoundReport,
+    expand_targets,
+    parsed_plan,
+    plan_arguments,
+    unknown_targets,
+)
 from kafka_fuzz.campaign.recall import campaign_testees, lenient, measure_recall
 from kafka_fuzz.campaign.store import Corpus, open_pool
-from kafka_fuzz.campaign.supervisor import round_command
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, corpus_seeds, own_seeds
 from kafka_fuzz.mutate.plain import cell_of
@@ -33,7 +41,7 @@ SHOWN = {
 
 
 def found(folder: Path, *outcomes: Outcome, version: str = "1.0") -> None:
-    """A campaign with these finds."""
+    """A campaign with these findings."""
     store = FindingStore(folder, mode="differential")
     for outcome in outcomes:
         store.add(outcome, Mutant(b"x", "bytes", (), None, cell_of(b"x", "")), version=version)
@@ -67,7 +75,7 @@ def test_another_version_says_nothing(tmp_path: Path) -> None:
     assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
 
 
-def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
+def test_testees_without_findings_count(tmp_path: Path) -> None:
     """A testee that decoded in the version that ran the corpus counts, even without a finding; a testee that ran
     as an encoder, in this process, in another version, or not at all, does not.
     """
@@ -87,10 +95,10 @@ def test_who_was_asked_in_vain_counts(tmp_path: Path) -> None:
     assert (one.found, one.shown, one.beyond) == (0, 3, 0)
 
 
-@pytest.mark.parametrize("asked", ["encode", ""])
-def test_finds_of_other_kinds_say_nothing_of_reading(tmp_path: Path, asked: Any) -> None:
+@pytest.mark.parametrize("mode", ["encode", ""])
+def test_findings_of_other_kinds_do_not_count(tmp_path: Path, mode: Any) -> None:
     """A testee that ran only as an encoder, or in process, is not counted, nor are its findings beyond the cases."""
-    store = FindingStore(tmp_path, mode=asked)
+    store = FindingStore(tmp_path, mode=mode)
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
     assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
@@ -102,19 +110,19 @@ def test_the_command(tmp_path: Path) -> None:
     assert CliRunner().invoke(recall, ["--dir", str(tmp_path)]).exit_code == 3
     write_corpus_results(tmp_path / CORPUS_FILE, SHOWN)
     found(tmp_path, Outcome("mine", "accepts_invalid", "error", "REC-03"))
-    told = CliRunner().invoke(recall, ["--dir", str(tmp_path), "--missed"])
-    assert told.exit_code == 0
-    assert "1 of    3: 33%" in told.output
-    assert "lz4.three" in told.output
+    done = CliRunner().invoke(recall, ["--dir", str(tmp_path), "--missed"])
+    assert done.exit_code == 0
+    assert "1 of    3: 33%" in done.output
+    assert "lz4.three" in done.output
     document = msgspec.json.decode(CliRunner().invoke(recall, ["--dir", str(tmp_path), "--json"]).output)
     assert (document["found"], document["shown"]) == (1, 3)
 
 
 def test_blind(tmp_path: Path) -> None:
-    """A blind round starts from the built-in seeds and from no case, and its process gets `--blind`."""
+    """A blind round starts from the built-in seeds and from no case, and the plan survives the command line."""
     seen, blind = RoundPlan("kafka-python", tmp_path), RoundPlan("kafka-python", tmp_path, blind=True)
     assert (seen.cases, blind.cases) == (corpus_seeds(), ())
-    assert ("--blind" in round_command(seen), "--blind" in round_command(blind)) == (False, True)
+    assert [parsed_plan(plan_arguments(plan)) for plan in (seen, blind)] == [seen, blind]
     corpus = Corpus(tmp_path, "kafka-python")
     pool = open_pool(corpus, Random(1), blind=True)
     pool.complete()

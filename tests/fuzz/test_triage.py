@@ -1,4 +1,4 @@
-"""Triage: finds folded, reduced, beside last night's, and drafted as cases."""
+"""Triage: findings are deduplicated, shrunk, compared with last night's, and drafted as cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks.shrink import TARGET, finds, good_batches
+from benchmarks.shrink import TARGET, benchmark_inputs, good_batches
 from click.testing import CliRunner, Result
 
 from kafka_corpus.cases import found as found_cases
@@ -39,20 +39,20 @@ from kafka_records import Batch, Header, Record, decode, encode
 from kafkaproof.commands.fuzz import fuzz
 
 # One reads no headers, one not the last of several records; one is not there.
-HEADLESS, LASTLESS, NOBODY = "planted:drops-headers", "planted:drops-the-last-record", "process:./no-such-testee"
+HEADLESS, LASTLESS, MISSING = "planted:drops-headers", "planted:drops-the-last-record", "process:./no-such-testee"
 # Everything that a drafted case function may name.
 NAMES = {"invalid": invalid, "valid": valid, "Batch": Batch, "Record": Record, "Header": Header}
 
 
-def campaign(root: Path, *lies: str) -> Path:
-    """A campaign with the findings of the benchmark, once for each of *lies*."""
+def campaign(root: Path, *faults: str) -> Path:
+    """A campaign with the findings of the benchmark, once for each of *faults*."""
     target = TARGETS[TARGET]()
     store = FindingStore(root)
-    for data in finds().values():
+    for data in benchmark_inputs().values():
         outcome = target.run(as_mutant(data))
-        for lie in lies or ("",):
-            told = msgspec.structs.replace(outcome, fault=lie)
-            store.add(told, as_mutant(data), version="1")
+        for fault in faults or ("",):
+            faulty = msgspec.structs.replace(outcome, fault=fault)
+            store.add(faulty, as_mutant(data), version="1")
     return root
 
 
@@ -115,7 +115,7 @@ def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> N
 def test_shards_are_deduplicated(tmp_path: Path) -> None:
     """Shards come to one find for each key, with the counts of all and the smallest input of any."""
     first, second = campaign(tmp_path / "a"), campaign(tmp_path / "b")
-    smaller = as_mutant(finds()["key length"][len(good_batches()) :])
+    smaller = as_mutant(benchmark_inputs()["key length"][len(good_batches()) :])
     outcome = TARGETS[TARGET]().run(smaller)
     FindingStore(second).add(outcome, smaller)
     both = gathered([first, second])
@@ -130,8 +130,8 @@ def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     store = FindingStore(tmp_path)
     outcome = TARGETS[TARGET]().run(as_mutant(data))
     assert outcome.kind == "accepts_invalid"
-    for lie in ("one", "two"):
-        store.add(msgspec.structs.replace(outcome, fault=lie), as_mutant(data))
+    for fault in ("one", "two"):
+        store.add(msgspec.structs.replace(outcome, fault=fault), as_mutant(data))
     run("triage", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     assert isinstance(find, TriagedFinding)
@@ -156,15 +156,15 @@ def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
 def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     """A killed triage goes on after its last shrunk finding; half a line does no harm, and the end removes the file."""
     root = campaign(tmp_path)
-    told: list[str] = []
-    first = reduce_all([root], None, budget=Budget(5000, 10.0), report=told.append)
+    messages: list[str] = []
+    first = reduce_all([root], None, budget=Budget(5000, 10.0), report=messages.append)
     kept = root / FOLDER / UNDER_WAY
     assert len(kept.read_bytes().splitlines()) == len(first)
-    assert any(line.endswith("2 to shrink") for line in told)
+    assert any(line.endswith("2 to shrink") for line in messages)
     kept.write_bytes(kept.read_bytes() + b'{"name": "cut o')
-    told.clear()
-    assert reduce_all([root], None, budget=Budget(5000, 10.0), report=told.append) == first
-    assert any(line.endswith("0 to shrink") for line in told)
+    messages.clear()
+    assert reduce_all([root], None, budget=Budget(5000, 10.0), report=messages.append) == first
+    assert any(line.endswith("0 to shrink") for line in messages)
     write_triage(root, first)
     assert not kept.exists()
     assert read_triage(root) == first
@@ -231,11 +231,11 @@ def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
 
 def test_finding_that_an_upgrade_fixes_is_gone(tmp_path: Path) -> None:
     """A finding of another version, or of the list, is replayed in this version; it is gone until it is back."""
-    mended = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
-    for outcome in mended.values():
+    fixed = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
+    for outcome in fixed.values():
         FindingStore(tmp_path).add(outcome, as_mutant(good_batches()), version="0.9")
     (tmp_path / "known.toml").write_text(
-        f'[[known]]\nid = "listed"\ntarget = "{TARGET}"\nkeys = ["{mended["accepts_invalid"].key}"]\n'
+        f'[[issue]]\nid = "listed"\ntestee = "{TARGET}"\nkeys = ["{fixed["accepts_invalid"].key}"]\n'
     )
     small = [
         TriagedFinding(
@@ -249,7 +249,7 @@ def test_finding_that_an_upgrade_fixes_is_gone(tmp_path: Path) -> None:
         done = run("triage", "--dir", tmp_path)
         assert {find.state for find in read_triage(tmp_path)} == {"gone"}, done.output
     for find in small:  # it is back
-        write_atomically(finding_folder(tmp_path, find.key) / "input.bin", finds()["key length"])
+        write_atomically(finding_folder(tmp_path, find.key) / "input.bin", benchmark_inputs()["key length"])
     assert run("triage", "--dir", night(tmp_path)).exit_code == 1
     assert {find.state for find in read_triage(tmp_path)} == {"new", "known"}
 
@@ -296,7 +296,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))
     data = encode(Batch(magic=2, base_offset=0, last_offset=2, records=records, max_timestamp=2)) + good_batches()
     outcome = Outcome(HEADLESS, "wrong_data", "batches.records.headers.length none", "v2")
-    store = FindingStore(tmp_path, mode="differential", names=(HEADLESS, LASTLESS, NOBODY))
+    store = FindingStore(tmp_path, mode="differential", names=(HEADLESS, LASTLESS, MISSING))
     store.add(outcome, as_mutant(data))
     store.add_outcomes(data, ("wrong_data", "wrong_data", "-"))
     done = run("triage", "--dir", tmp_path)
@@ -306,7 +306,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     assert len(batch.records) == 2
     assert find.verdicts == {LASTLESS: "wrong_data"}
     assert find.outcomes == ("wrong_data", "wrong_data", "-")
-    assert list(find.left_out) == [NOBODY]
+    assert list(find.left_out) == [MISSING]
     page = (tmp_path / FOLDER / f"{find.name}.md").read_text()
     assert f"{LASTLESS} wrong data" in page.replace("\\", "")
     assert "no-such-testee" in page.replace("\\", "")

@@ -1,9 +1,8 @@
-"""Which lines of the target's packages an input covers for the first time.
+"""Lines of the target's packages that an input covers for the first time.
 
-On Python 3.12 and later `sys.monitoring` tells each line once and is then
-switched off for it, so every input is watched.  Before that `sys.settrace`
-makes an input three times as dear, so that callers watch a sample; a function
-whose lines are all covered is no longer watched.
+On Python 3.12 and later `sys.monitoring` reports each line once and is then switched
+off for it, so every input is watched.  Before that `sys.settrace` triples the time of an
+input, so callers watch a sample; functions whose lines are all covered are not watched.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""Rounds of `differential:A,B`: testees in processes of their own, asked side by side.
+"""Rounds of `differential:A,B`: testees in their own processes, which run the same inputs.
 
-`differential` alone means all known testees that can run here without being
-built first.  What a testee falls over is stepped over in later rounds as well,
-until its version changes.
+`differential` alone means all known testees that can run here without a build.  Later
+rounds skip the inputs that crashed a testee, too, until its version changes.
 """
 
 from __future__ import annotations
 
 import os
-import resource
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -27,20 +24,19 @@ from kafka_fuzz.campaign.plan import (
     Progress,
     RoundPlan,
     RoundReport,
+    on_sigterm,
     round_report,
     testees_in,
     unrun_testees,
 )
-from kafka_fuzz.campaign.store import CORPUS_FOLDER, Corpus
+from kafka_fuzz.campaign.store import CORPUS_FOLDER, LONGEST, MOST, Corpus, sample_most
 from kafka_fuzz.campaign.worker import AS_THEY_ARE, unchanged_mutant
 from kafka_fuzz.differential.compare import Differential, InputResult, SequentialDifferential, TesteeSession
 from kafka_fuzz.findings import FindingStore, folder_lock, write_atomically
-from kafka_fuzz.mutate import Deck, Mutant, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate import Deck, Mutant, mutate, own_seeds
 
 FALLEN: Final = "differential.json"
-MOST_SEEDS: Final = 2000
-LONGEST: Final = 4096
-# Kept as finds and not as inputs: who replays the corpus should not have to wait.
+# Kept as findings and not as inputs, so that replaying the corpus stays fast.
 EXPENSIVE: Final = frozenset({"hang", "memory", "amplification"})
 
 
@@ -49,11 +45,11 @@ class DifferentialRound:
     """One round.
 
     Attributes:
-        asked: what is asked.
+        plan: of the round.
         session: the testees.
-        corpus, finds: where things are written.
-        known: finds whose lies are stepped over.
-        stopped: whether somebody asked for the end.
+        corpus, findings: stores on disk.
+        known: entries of known findings whose faults are skipped.
+        stopped: whether SIGTERM was received.
         new: keys that the folder did not hold.
     """
 
@@ -68,16 +64,18 @@ class DifferentialRound:
     skipped: int = 0
 
     def run(self, on_progress: OnProgress) -> None:
-        """Until the time is over, or somebody says so."""
+        """Run inputs until the time is over or the round is stopped."""
         self._recall()
-        spent, parent = own_cpu_seconds(), os.getppid()
+        spent, parent = time.process_time(), os.getppid()
         limit, most = self.plan.cpu_seconds * len(self.session.testees), self.plan.executions
 
         def go_on() -> bool:
             on_progress(self.progress())
             if self.stopped or os.getppid() != parent:
                 return False
-            return self.session.inputs < most if most else own_cpu_seconds() - spent + self.session.cpu_seconds < limit
+            return (
+                self.session.inputs < most if most else time.process_time() - spent + self.session.cpu_seconds < limit
+            )
 
         for judgement in self.session.run(self._mutants(), go_on):
             self._take(judgement)
@@ -86,9 +84,7 @@ class DifferentialRound:
         rng, deck = Random(self.plan.stream), Deck()
         others = sorted((self.plan.directory / CORPUS_FOLDER).glob("*/*.bin"))
         entries = [path for path in others if path.stat().st_size <= LONGEST]
-        kept = [
-            path.read_bytes() for path in (entries if len(entries) < MOST_SEEDS else rng.sample(entries, MOST_SEEDS))
-        ]
+        kept = [path.read_bytes() for path in sample_most(rng, entries, MOST)]
         cases = self.plan.cases
         untried = [*cases, *kept]
         rng.shuffle(untried)
@@ -97,8 +93,7 @@ class DifferentialRound:
             if untried and rng.random() < AS_THEY_ARE:
                 yield unchanged_mutant(untried.pop())
                 continue
-            profile = draw_profile(rng) if self.plan.profile == "mixed" else self.plan.profile
-            yield mutate(rng, self.seeds, profile, deck)  # type: ignore[arg-type]  # the command line takes no others
+            yield mutate(rng, self.seeds, self.plan.drawn_profile(rng), deck)
 
     def _take(self, judgement: InputResult) -> None:
         mutant, testees = judgement.mutant, {each.judge.name: each for each in self.session.testees}
@@ -137,7 +132,7 @@ class DifferentialRound:
         """How far it is."""
         return Progress(
             executions=self.session.executions,
-            cpu_seconds=own_cpu_seconds() + self.session.cpu_seconds,
+            cpu_seconds=time.process_time() + self.session.cpu_seconds,
             cells=len(self.session.cells),
             corpus=len(self.corpus.entries),
             buckets=len(self.session.outcome_tuples.seen),
@@ -147,7 +142,7 @@ class DifferentialRound:
 
 
 def versioned_name(testee: TesteeSession) -> str:
-    """The testee with its version: another one may fall over other things."""
+    """The testee with its version: another version may crash on other inputs."""
     return f"{testee.judge.name} {testee.hello.version}"
 
 
@@ -158,14 +153,8 @@ def read_fallen(directory: Path) -> dict[str, dict[str, float]]:
     return {}
 
 
-def own_cpu_seconds() -> float:
-    """CPU-seconds of this process."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    return own.ru_utime + own.ru_stime
-
-
 def run_differential_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
-    """Ask the testees for *plan.cpu_seconds* each, theirs and ours together, or *plan.executions* inputs.
+    """Run the testees for *plan.cpu_seconds* each, including this process, or for *plan.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts.
@@ -173,30 +162,22 @@ def run_differential_round(plan: RoundPlan, on_progress: OnProgress) -> RoundRep
     began = time.monotonic()
     names = testees_in(plan.target)
     session = (SequentialDifferential if plan.executions else Differential)([connect(name) for name in names])
-    corpus, findings = (
-        Corpus(plan.directory, plan.target),
-        FindingStore(plan.directory, mode="differential", names=names),
-    )
+    corpus, findings = Corpus(plan.directory, plan.target), FindingStore(plan.directory, "", "differential", names)
     gone = gone_ids(plan.directory)
     known = [rule for rule in read_known_findings(plan.directory) if rule.id not in gone]
     rounds = DifferentialRound(plan, session, corpus, findings, known)
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         rounds.stopped = True
         session.hurry(0.0)
 
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        with session:
-            try:
-                rounds.run(on_progress)
-            finally:
-                rounds.remember()
-                if not rounds.stopped:  # whoever says stop does not wait for thousands of counts
-                    findings.flush()
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        corpus.close()
+    with closing(corpus), on_sigterm(stop), session:
+        try:
+            rounds.run(on_progress)
+        finally:
+            rounds.remember()
+            if not rounds.stopped:  # writing thousands of counts would delay the end
+                findings.flush()
     return differential_report(rounds, time.monotonic() - began)
 
 
@@ -204,7 +185,7 @@ def differential_report(rounds: DifferentialRound, seconds: float) -> RoundRepor
     """The report of a round."""
     plan, session = rounds.plan, rounds.session
     versions = [versioned_name(testee) for testee in session.testees]
-    silent = {each.judge.name: "it says that it reads nothing" for each in session.testees if reads_nothing(each)}
+    silent = {each.judge.name: "it can decode no format" for each in session.testees if reads_nothing(each)}
     cannot_run = silent | session.cannot_run
     missing = [f"{name} did not run: {why}" for name, why in cannot_run.items()]
     executions = {each.judge.name: each.feed.executions for each in session.testees}
@@ -221,5 +202,5 @@ def differential_report(rounds: DifferentialRound, seconds: float) -> RoundRepor
 
 
 def reads_nothing(testee: TesteeSession) -> bool:
-    """Whether there is nothing that it can be asked."""
+    """Whether it can decode no format."""
     return not testee.hello.decode.magics

@@ -1,13 +1,12 @@
-"""Rounds of `encode:A,B`: testees are asked to write batches with odd values in them.
+"""Rounds of `encode:A,B`: testees encode batches with odd values in them.
 
-`encode` alone means all known testees that can run here and say that they
-write.  Who falls over a value again and again is spared it for the round.
+`encode` alone means all known testees that can run here and can encode.  A value that
+crashes a testee repeatedly is not sent to it again in the round.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from kafka_fuzz.campaign.plan import (
     Progress,
     RoundPlan,
     RoundReport,
+    on_sigterm,
     round_report,
     testees_in,
     unrun_testees,
@@ -33,7 +33,7 @@ from kafka_fuzz.encode.values import Writing, draw
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.targets.outcome import Outcome
 
-# Batches that every testee is asked before the clock is looked at.
+# Batches that every testee encodes between two looks at the clock.
 TURN: Final = 64
 EXPENSIVE: Final = frozenset({"crash", "hang", "memory"})
 
@@ -43,9 +43,9 @@ class EncodeRound:
     """One round.
 
     Attributes:
-        writers, ended: testees that are asked, and those that were until they could not be started again.
+        writers, ended: testees that run, and testees that could not be started again.
         outcomes: keys that were seen.
-        unsteady: keys that were seen once, and not when the same was asked alone.
+        flaky: keys that a second, single request did not show again.
     """
 
     plan: RoundPlan
@@ -62,7 +62,7 @@ class EncodeRound:
     stopped: bool = False
 
     def start(self, names: Sequence[str], stack: ExitStack) -> None:
-        """Start the testees; CannotRun where none does that writes."""
+        """Start the testees; CannotRun if none starts that can encode."""
         for name in names:
             try:
                 writer = started(name, stack)
@@ -72,12 +72,12 @@ class EncodeRound:
             if writer.writes:
                 self.writers.append(writer)
             elif self.plan.target.partition(":")[2]:  # a testee that was named has to run
-                self.cannot_run[name] = "it says that it does not write"
+                self.cannot_run[name] = "it cannot encode"
         if not self.writers:
-            raise CannotRun("; ".join(self.cannot_run.values()) or "no testee writes")
+            raise CannotRun("; ".join(self.cannot_run.values()) or "no testee can encode")
 
     def run(self, on_progress: OnProgress) -> None:
-        """Until the time is over, or somebody says so."""
+        """Send batches until the time is over or the round is stopped."""
         rng, began = Random(self.plan.stream), cpu_seconds()
         limit, most, parent = self.plan.cpu_seconds * len(self.writers), self.plan.executions, os.getppid()
         with ThreadPoolExecutor(len(self.writers)) as pool:
@@ -118,7 +118,7 @@ class EncodeRound:
             self.ended.append(writer)
 
     def _is_sure(self, writer: EncodeTestee, writing: Writing, outcome: Outcome) -> bool:
-        """Whether a find that nobody saw before shows again alone: what is left of earlier requests is none."""
+        """Whether a new finding shows again in a single request, without effects of earlier requests."""
         if not outcome.is_finding or outcome.key in self.outcomes or outcome.key in self.findings.findings:
             return True
         again = self._encode(writer, [writing])
@@ -137,7 +137,7 @@ class EncodeRound:
 
 
 def run_encode_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
-    """Ask the testees for *plan.cpu_seconds* each, theirs and ours together, or *plan.executions* inputs.
+    """Run the testees for *plan.cpu_seconds* each, including this process, or for *plan.executions* inputs.
 
     Raises:
         BadConnect, CannotRun: one of the names is none, or no testee starts that writes.
@@ -145,16 +145,14 @@ def run_encode_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
     began = time.monotonic()
     rounds = EncodeRound(plan, FindingStore(plan.directory, mode="encode"))
 
-    def stop(*_: object) -> None:
+    def stop() -> None:
         rounds.stopped = True
 
-    before = signal.signal(signal.SIGTERM, stop)
     try:
-        with ExitStack() as stack:
+        with on_sigterm(stop), ExitStack() as stack:
             rounds.start(testees_in(plan.target), stack)
             rounds.run(on_progress)
     finally:
-        signal.signal(signal.SIGTERM, before)
         rounds.findings.flush()
     missing = [f"{name} did not run: {why}" for name, why in rounds.cannot_run.items()]
     versions = [f"{writer.name} {writer.hello.version}" for writer in rounds.writers]

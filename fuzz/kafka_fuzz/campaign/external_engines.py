@@ -30,7 +30,7 @@ import msgspec
 from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import connect, find_testee
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee, shipped, what_is_missing
-from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most
+from kafka_fuzz.campaign.store import LONGEST, Corpus, other_inputs, sample_most
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
 from kafka_fuzz.findings import FindingStore
@@ -40,7 +40,7 @@ from kafka_records.constants import LOG_OVERHEAD
 
 # Name a folder of harnesses that is used in place of the project's own.
 SOURCES_VARIABLES: Final = ("KAFKAPROOF_HARNESSES", "KAFKAPROOF_SIDE")  # the second is the former name
-# Tells a harness where it writes inputs that crashed it.
+# Names the folder for inputs that crashed a harness.
 CRASHES_VARIABLE: Final = "KAFKAPROOF_CRASHES"
 # The function of each testee's adapter that decodes a log.
 GO: Final = {"franz-go": "decode", "sarama": "decode", "kafka-go": "decodeRecords"}
@@ -55,7 +55,6 @@ OUTPUT: Final = "output.txt"
 COUNTED: Final = re.compile(rb"baseline coverage: (\d+)/|execs: (\d+)|^#(\d+)\s|^Done (\d+) runs", re.MULTILINE)
 # In Go's text: a character that cannot be printed, in two ways, or any other escape.
 ESCAPES: Final = re.compile(rb"\\(?:u([0-9a-f]{4})|U([0-9a-f]{8})|.)")
-LONGEST: Final = 4096
 # An engine runs all inputs that it is fed before it mutates the first one; Go runs about a hundred a second.  It is fed
 # INPUTS_A_SECOND for each second of its time, and at least FEWEST.
 INPUTS_A_SECOND: Final = {"go": 30, "jazzer": 1000}

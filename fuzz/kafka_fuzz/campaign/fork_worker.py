@@ -27,36 +27,36 @@ import msgspec
 from kafka_conformance.process.cpu_time import Watch
 from kafka_fuzz.campaign.known_findings import InputSkips, gone_ids, read_known_findings
 from kafka_fuzz.campaign.libfuzzer import drive, instrument
-from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
+from kafka_fuzz.campaign.plan import OnProgress, RoundPlan, RoundReport, round_report
 from kafka_fuzz.campaign.store import Corpus, Pool, open_pool
-from kafka_fuzz.campaign.worker import BlackBox, EndlessFunctions, Worker, hard_seconds
+from kafka_fuzz.campaign.worker import BlackBox, EndlessFunctions, Worker, hard_seconds, stored_progress
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
-# Of address space: an input is a few hundred bytes, and what it needs is far less.
+# Bytes of address space; an input of a few hundred bytes needs far less.
 MOST_MEMORY: Final = 2 << 30
-# Between looks at a worker that says nothing.
+# Seconds between looks at a worker.
 TICK: Final = 0.25
-# A worker that executes nothing for so long, and takes no processor time either, waits for something.  What it
-# stands in line for a processor, and a pause of all of us (a laptop asleep, ctrl-Z), is none of its time.
+# A worker that executes nothing for so long is killed.  Time spent waiting for a CPU is excluded, and so are pauses of
+# all processes (a laptop asleep, ctrl-Z).
 STUCK_SECONDS: Final = 60.0
-# How long a worker may take to stop when it is asked to.
+# Seconds between SIGTERM and SIGKILL.
 GRACE: Final = 2.0
-# The exit code of a worker whose own code fell.
+# The exit code of a worker that failed in its own code.
 HARNESS_FAULT: Final = 70
-# So many deaths in a row before the first input is run say that nothing ever will be.
+# Crashes in a row before the first input after which the target is given up.
 MOST_FAILURES: Final = 3
-# CPU-seconds that a round's inputs have, though preparing them took all of its time.
+# CPU-seconds for a round's inputs if their preparation took all of its time.
 FIRST: Final = 0.1
-# How Rust and C++ say that there is no memory before they abort.
+# Messages of Rust and C++ before they abort for lack of memory.
 NO_MEMORY: Final = ("memory allocation of", "std::bad_alloc", "out of memory", "Cannot allocate memory")
 
 
 class HarnessFault(Exception):
-    """A worker's own code fell; the text says over what.  Nothing is known of the target."""
+    """A worker failed in its own code; the text has the traceback.  Nothing is known of the target."""
 
 
 @dataclass(slots=True)
@@ -96,17 +96,8 @@ class ForkServer:
                 self.failure = f"{self.target.name} does not get as far as its first input"
 
     def _work(self, seconds: float) -> None:
-        worker = Worker(
-            self.plan,
-            self.target,
-            self.corpus,
-            self.findings,
-            self.skips,
-            self.loops,
-            self.box,
-            self.pool,
-            self.restarts,
-        )
+        stores = (self.corpus, self.findings)
+        worker = Worker(self.plan, self.target, *stores, self.skips, self.loops, self.box, self.pool, self.restarts)
 
         def stop(_signal: int, _frame: FrameType | None) -> None:
             worker.stopped = True
@@ -120,7 +111,7 @@ class ForkServer:
         worker.finish()
 
     def forked(self, work: Callable[[], None]) -> int:
-        """Run *work* in a process of its own, under limits; give how that ended."""
+        """Run *work* in a process of its own, under limits; returns its wait status."""
         self.errors.seek(0)
         self.errors.truncate()
         reading, writing = os.pipe()
@@ -135,7 +126,7 @@ class ForkServer:
         return os.waitpid(pid, 0)[1]
 
     def _wait(self, pid: int, reading: int) -> None:
-        """Until the worker is gone; nobody ever writes into the pipe, but it closes."""
+        """Wait until the worker ends, which closes the pipe."""
         last, watch = -1, Watch(pid)
         stop_requested_at = 0.0
         while not select.select([reading], [], [], TICK)[0]:
@@ -145,7 +136,7 @@ class ForkServer:
             if progress.executions != last:
                 last, watch = progress.executions, Watch(pid)
             if os.getppid() != self.parent:
-                self.stopping = True  # whoever wanted this round is gone
+                self.stopping = True  # the supervisor is gone
             if self.stopping and not stop_requested_at:
                 stop_requested_at = time.monotonic()
                 os.kill(pid, signal.SIGTERM)
@@ -155,7 +146,7 @@ class ForkServer:
                 os.kill(pid, signal.SIGKILL)
 
     def _died(self, status: int) -> None:
-        """Say what the worker died of, and which input is to blame."""
+        """Record why the worker crashed, and the input that caused it."""
         self.restarts += 1
         if self.stopping:
             return
@@ -185,14 +176,14 @@ class ForkServer:
         self.learn_loops()
 
     def learn_loops(self) -> None:
-        """Take note of the hangs that are known."""
+        """Learn the loops of known hangs."""
         for finding in self.findings.findings.values():
             self.loops.learn(finding.outcome)
 
     def _guilty(self, last: list[Mutant], status: int) -> tuple[Mutant, Outcome] | None:
         """The newest input that does it again, alone; the newest of all if none does.
 
-        A new hang that is none alone is nobody's: while a virtual machine stands still, processor time goes on.
+        A new hang that does not recur alone is dropped: CPU time goes on while a virtual machine is paused.
         """
         first = self._outcome(last[0], status)
         if first.kind == "hang":
@@ -272,8 +263,8 @@ def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
 
 def total_cpu_seconds() -> float:
     """CPU-seconds of this process and of the children that it waited for."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def run_in_process_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
@@ -321,16 +312,8 @@ def in_process_report(server: ForkServer, before: set[str], seconds: float) -> R
     corpus, findings = Corpus(plan.directory, plan.target), FindingStore(plan.directory, plan.target)
     with suppress(OSError):
         server.errors.close()
-    ended = Progress(
-        executions=progress.executions,
-        cpu_seconds=round(total_cpu_seconds(), 3),
-        lines=len(corpus.lines),
-        cells=len(corpus.cells),
-        corpus=len(corpus.entries),
-        buckets=len(corpus.buckets),
-        findings=len(findings.findings),
-        skipped=progress.skipped,
-    )
+    counts = {"executions": progress.executions, "skipped": progress.skipped}
+    ended = stored_progress(corpus, findings, cpu_seconds=round(total_cpu_seconds(), 3), **counts)
     return round_report(
         plan,
         ended,

@@ -1,21 +1,20 @@
 """atheris (libFuzzer) as the engine of a campaign, and entry points for OSS-Fuzz.
 
-Our mutators, our targets, our finds: an input goes the way of every other, so
-that libFuzzer's own stop at the first exception, its lack of triage and its
-merge (which may keep nothing and say nothing) do not matter.
+libFuzzer uses this project's mutators and targets, and its inputs are handled like all
+others.  So three of its limits do not matter: it stops at the first exception, has no
+triage, and its merge may silently keep nothing.
 
 The program of a target is `fuzz_<target>.py`, which `kafkaproof fuzz export`
 writes, with its seeds and its dictionary:
 
     ./fuzz_kafka_python.py -max_total_time=60 corpus/
 
-It prints `DEDUP_TOKEN: <key>` before it raises, so that libFuzzer's own
-minimiser stays with the same find.  What is in the list of known finds is
-stepped over, and what its own seeds show raises nothing, or nothing else would
-ever be found.  A file that is given is run alone, and raises whatever it shows.
+It prints `DEDUP_TOKEN: <key>` before it raises, so that libFuzzer's own minimiser
+stays with the same finding.  Inputs of known findings are skipped, and findings that
+its own seeds show raise nothing; else libFuzzer would stop at them each time.  A file
+that is given runs alone, and raises whatever it shows.
 
-Where atheris is not installed, it replays the files that it is given, as
-libFuzzer does, and fuzzes nothing:
+Without atheris the program replays the given files, as libFuzzer does, and fuzzes nothing:
 
     ./fuzz_kafka_python.py crash-1 corpus/
 """
@@ -33,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kafka_fuzz.campaign.plan import target_folder
 from kafka_fuzz.campaign.store import LONGEST
 from kafka_fuzz.campaign.worker import CLOCK, Worker, unchanged_mutant
-from kafka_fuzz.mutate import Mutant, Profile, draw_profile, mutate
+from kafka_fuzz.mutate import Mutant, mutate
 from kafka_fuzz.mutate.plain import mutate_bytes
 
 if TYPE_CHECKING:
@@ -42,17 +41,16 @@ from collections.abc import Collection
 from importlib.util import find_spec
 
 from kafka_fuzz.campaign.export import target_seeds
-from kafka_fuzz.campaign.known_findings import InputSkips, read_known_findings
+from kafka_fuzz.campaign.known_findings import STATE, InputSkips, read_known_findings
 from kafka_fuzz.mutate import custom_mutator
 from kafka_fuzz.targets import Target
 from kafka_fuzz.targets.named import make_target
 
-# libFuzzer would end the process in its own way; who waits for it has to see how it really died.
+# libFuzzer would replace the exit status by its own; the fork server needs the real one.
 OFF: Final = tuple(
     f"-handle_{name}=0" for name in ("abrt", "bus", "fpe", "ill", "int", "segv", "term", "usr1", "usr2", "xfsz")
 )
 FLAGS: Final = (*OFF, "-verbosity=0", "-print_final_stats=0", "-rss_limit_mb=0", "-mutate_depth=1", "-len_control=0")
-STATE: Final = "state"
 
 
 def instrument(packages: tuple[str, ...]) -> int:
@@ -111,7 +109,7 @@ class LibfuzzerWorker:
         rng, seeds = Random(seed), self.worker.pool.seeds
         data = bytes(data)
         near = (data, data, data, seeds[int(rng.random() * len(seeds))]) if data else seeds
-        mutant = mutate(rng, near, self._profile(rng))
+        mutant = mutate(rng, near, self.worker.plan.drawn_profile(rng))
         if len(mutant.data) > max_size:
             mutant = mutate_bytes(rng, (data[:max_size],))
             mutant = mutant._replace(data=mutant.data[:max_size])
@@ -127,10 +125,6 @@ class LibfuzzerWorker:
         if self.count % CLOCK == 0 and worker.is_over(self.seconds):
             worker.finish()
             os._exit(0)  # libFuzzer would go on
-
-    def _profile(self, rng: Random) -> Profile:
-        plan = self.worker.plan.profile
-        return draw_profile(rng) if plan == "mixed" else plan  # type: ignore[return-value]  # the command line takes no others
 
 
 def drive(worker: Worker, seconds: float) -> None:
@@ -161,10 +155,10 @@ class FindingRaised(Exception):
 
 
 class LibfuzzerTarget:
-    """A target as libFuzzer wants it: it raises at the first find that is not known."""
+    """A target for libFuzzer: it raises at the first finding that is not known."""
 
     def __init__(self, target: Target, shown: Collection[str] = ()) -> None:
-        """Run *target*, and raise nothing for the buckets in *shown*; ValueError if the list of known finds is none."""
+        """Run *target*, and raise nothing for the buckets in *shown*; ValueError for a malformed known.toml."""
         self.target = target
         self.shown = shown
         self.known = read_known_findings(Path())
@@ -183,7 +177,7 @@ class LibfuzzerTarget:
 
 
 def shown_by_seeds(target: Target) -> frozenset[str]:
-    """The buckets of the finds that the seeds of *target* show: libFuzzer would stop at the first of them."""
+    """The buckets of findings that the seeds of *target* show; libFuzzer would stop at the first of them."""
     stepping = InputSkips(target.name, read_known_findings(Path()))
     mutants = (unchanged_mutant(data) for data in target_seeds(target.name))
     outcomes = (target.run(mutant) for mutant in mutants if not stepping.skips(mutant))

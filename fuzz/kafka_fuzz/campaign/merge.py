@@ -1,14 +1,13 @@
-"""Merging a corpus: of inputs that do the same, the smallest stays; nothing that was covered is lost.
+"""Merging a corpus: of inputs with equal coverage the smallest stays; no coverage is lost.
 
     python -m kafka_fuzz.campaign.merge TARGET --dir DIR
 
-Inputs are run again, the smallest first, in a process that may die; what does
-something first goes into a new folder.  Only when that has been read back and
-covers all that the old one did are the two swapped.  A merge that keeps nothing
-of something, or loses a line, a cell or an outcome, changes nothing.
+Inputs run again, the smallest first, in a process that may crash; each input that adds
+coverage goes into a new folder.  When the new folder has been read back and covers all
+that the old one did, the two are swapped.  A merge that keeps nothing, or loses a line, a
+cell or an outcome, changes nothing.
 
-What testees or a broker were asked nobody runs again: `merge_recorded` believes
-the index.
+Inputs of testees and brokers do not run again: `merge_recorded` uses the recorded coverage.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ class Covered:
 
 
 def merge_corpus(server: ForkServer) -> Merged:
-    """Merge the corpus of the zygote's target.  OSError where the disk does not take it."""
+    """Merge the corpus of the fork server's target.  OSError if writing fails."""
     corpus, target = server.corpus, server.plan.target
     before, damaged = len(corpus.entries), without_damaged(corpus)
     place = sibling_folder(corpus.root, target, NEW)
@@ -91,13 +90,13 @@ def merge_corpus(server: ForkServer) -> Merged:
         guilty = sha256(server.box.last()[0].data).hexdigest() if status and server.box.last() else ""
         if not guilty or guilty in unrun:
             break
-        unrun.add(guilty)  # it did not die of it then, and does now: it is kept as it is
+        unrun.add(guilty)  # it crashes the worker now and did not before: it is kept without a run
     why = f"a worker died: {server.error_text() or status}" if status else ""
     return put_in_place(corpus, why, before, damaged)
 
 
 def merge_recorded(root: Path, target: str) -> Merged:
-    """Merge the corpus of testees or of a broker, by what its index says.  OSError where the disk does not take it."""
+    """Merge the corpus of testees or of a broker, by what its index says.  OSError if writing fails."""
     corpus = Corpus(root, target)
     before, damaged = len(corpus.entries), without_damaged(corpus)
     place, covered = sibling_folder(root, target, NEW), Covered()
@@ -112,7 +111,7 @@ def merge_recorded(root: Path, target: str) -> Merged:
 
 
 def empty_folder(place: Path) -> None:
-    """Make the folder *place* anew."""
+    """Replace the folder *place* by an empty one."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
 
@@ -146,7 +145,7 @@ def put_in_place(corpus: Corpus, why: str, before: int, damaged: int) -> Merged:
 
 
 def without_damaged(corpus: Corpus) -> int:
-    """Leave out of *corpus* what is not what it is called; give how many these were."""
+    """Remove inputs from *corpus* whose bytes do not have the hash in their name; returns their number."""
     wrong = [sha for sha, entry in corpus.entries.items() if sha256(corpus.data(entry)).hexdigest() != sha]
     for sha in wrong:
         del corpus.entries[sha]
@@ -191,7 +190,7 @@ def sibling_folder(root: Path, target: str, ending: str) -> Path:
 
 
 def swap(root: Path, target: str) -> None:
-    """Put the new folder into the place of the old one; whoever is killed in between is helped by `recover`."""
+    """Put the new folder in the place of the old one; `recover_corpora` completes a swap that was killed."""
     place, old = root / CORPUS_FOLDER / target_folder(target), sibling_folder(root, target, OLD)
     shutil.rmtree(old, ignore_errors=True)
     place.rename(old)
@@ -200,7 +199,7 @@ def swap(root: Path, target: str) -> None:
 
 
 def recover_corpora(root: Path) -> None:
-    """Put back what a merge was killed over."""
+    """Undo merges that were killed between two renames."""
     try:
         found = [
             path for path in (root / CORPUS_FOLDER).iterdir() if path.name.startswith(".") and path.name.endswith(OLD)

@@ -1,37 +1,39 @@
 """The plan of a campaign: targets, rounds, and the state kept between runs.
 
-Every kind of target is a function `run_round(asked, tell) -> RoundReport`, which
+Every kind of target is a function `run_round(plan, on_progress) -> RoundReport`, which
 the child process calls once:
 
-    def run_round(asked: Round, tell: Tell) -> RoundReport:
-        store = FindStore(asked.directory)
-        while cpu_seconds_spent() < asked.cpu_seconds:
-            ...                           # mutate, run, `store.add(outcome, mutant)` at once
-            tell(Progress(executions=n))  # as often as is convenient; it is cheap
+    def run_round(plan: RoundPlan, on_progress: OnProgress) -> RoundReport:
+        store = FindingStore(plan.directory)
+        while cpu_seconds_spent() < plan.cpu_seconds:
+            ...                                  # mutate, run, `store.add(outcome, mutant)` at once
+            on_progress(Progress(executions=n))  # cheap: as often as is convenient
         store.flush()
-        return report_of(asked, Progress(...), seconds=...)
+        return round_report(plan, Progress(...), seconds=...)
 
-It is alone in its process, and may start others, which it ends.  It may be
-killed at any moment; what it has found has to be on disk by then (`FindStore.add`
-does that).  The processor time it reports is its own and that of the processes
-that it started.  What it raises, and a round that executed nothing, is a failure
-of the harness, never a clean round.
+The function is alone in its process, and may start others, which it ends.  It may be
+killed at any moment; its findings have to be on disk by then (`FindingStore.add` does
+that).  The CPU time in its report includes that of the processes that it started.  An
+exception, and a round that executed nothing, is a failure of the harness, never a clean
+round.
 
-`KINDS` says by the first word of a target's name where its function is.
+`KINDS` has the function of each kind, by the first word of a target's name.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
+from random import Random
+from typing import Any, Final, Literal, cast, get_type_hints
 
 import msgspec
 
@@ -39,6 +41,8 @@ from kafka_conformance.testees.known import known_testees
 from kafka_conformance.testees.recipe import is_built
 from kafka_fuzz.campaign.known_findings import STATE
 from kafka_fuzz.findings import write_atomically
+from kafka_fuzz.former_names import with_current_fields
+from kafka_fuzz.mutate import Profile, draw_profile
 from kafka_fuzz.mutate.entries import corpus_seeds
 from kafka_fuzz.targets.named import NAMES
 
@@ -54,7 +58,7 @@ def testees_in(target: str) -> tuple[str, ...]:
 
 
 def unrun_testees(target: str, cannot_run: Mapping[str, str], executions: Mapping[str, int]) -> str:
-    """Why testees that *target* names were asked nothing at all, by what is known of them; empty where none is named.
+    """Why testees that *target* names executed nothing; empty if *target* names none.
 
     >>> unrun_testees("differential:a,b,c", {"a": "it died", "b": "no jar"}, {"a": 9, "c": 9})
     'b did not run: no jar'
@@ -88,7 +92,7 @@ class RoundPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         target: its whole name, as `kafka-python`, `differential:reference,sarama`, `broker:4.4.0`.
-        directory: of the campaign: `finds`, `corpus`, `state` lie below it.
+        directory: of the campaign: `finds`, `corpus` and `state` are folders in it.
         seed: of the campaign.
         number: of the round, from 0; another for every round of the campaign, whatever the target.
         cpu_seconds: how long it may take, of the processor.
@@ -113,6 +117,10 @@ class RoundPlan(msgspec.Struct, frozen=True):
         """Inputs of the corpus to start from, and to run as they are."""
         return () if self.blind else corpus_seeds()
 
+    def drawn_profile(self, rng: Random) -> Profile:
+        """The profile of the next mutant."""
+        return draw_profile(rng) if self.profile == "mixed" else cast("Profile", self.profile)
+
     @property
     def stream(self) -> str:
         """The seed of `random.Random`, equal for the same round of the same campaign."""
@@ -128,9 +136,9 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
         lines: of the target's packages, covered by this campaign.
         cells: format cells filled by this campaign.
         corpus: inputs kept for this target.
-        buckets: outcomes told apart.
-        finds: finds of this target, old ones too.
-        skipped: inputs that were not run because they show a known find.
+        buckets: distinct outcomes.
+        findings: findings of this target, old ones too.
+        skipped: inputs that were not run because they show a known finding.
     """
 
     executions: int = 0
@@ -147,9 +155,9 @@ class RoundReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The report of one round: a line of `log.ndjson`.
 
     Attributes:
-        target, number, seed, profile, engine: as asked.
+        target, number, seed, profile, engine: as in the plan.
         version: of the target.
-        executions, cpu_seconds, lines, cells, corpus, buckets, finds, skipped: as in `Progress`, at the end.
+        executions, cpu_seconds, lines, cells, corpus, buckets, findings, skipped: as in `Progress`, at the end.
         seconds: wall-clock.
         new_findings: keys that this campaign had not seen before.
         restarts: how often the target's process was started again.
@@ -188,8 +196,34 @@ def round_report(plan: RoundPlan, progress: Progress, **how: Any) -> RoundReport
     return RoundReport(**known, **msgspec.structs.asdict(progress), **how)
 
 
+def plan_arguments(plan: RoundPlan) -> list[str]:
+    """*plan* as arguments of a command: `name=value` for each field."""
+    return [f"{name}={value}" for name, value in msgspec.structs.asdict(plan).items()]
+
+
+def parsed_plan(arguments: Iterable[str]) -> RoundPlan:
+    """The plan of which *arguments* are the fields.
+
+    >>> parsed_plan(["target=t", "directory=d", "blind=True"])
+    RoundPlan(target='t', directory=PosixPath('d'), seed=0, number=0, cpu_seconds=20.0, profile='mixed', engine='own', blind=True, executions=0)
+    """  # noqa: E501  # one value
+    types: dict[str, Any] = get_type_hints(RoundPlan) | {"engine": str, "blind": lambda text: text == "True"}
+    fields = (argument.partition("=") for argument in arguments)
+    return RoundPlan(**{name: types[name](text) for name, _, text in fields})
+
+
 OnProgress = Callable[[Progress], None]
 RunRound = Callable[[RoundPlan, OnProgress], RoundReport]
+
+
+@contextmanager
+def on_sigterm(stop: Callable[[], None]) -> Iterator[None]:
+    """Call *stop* when this process receives SIGTERM."""
+    before = signal.signal(signal.SIGTERM, lambda *_: stop())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def round_runner(target: str) -> RunRound:
@@ -200,11 +234,9 @@ def round_runner(target: str) -> RunRound:
 
 
 def finding_targets(target: str) -> tuple[str, ...]:
-    """The names that finds of *target* have: those of its testees, where it asks several."""
+    """The targets that findings of *target* name: its testees, if it runs several."""
     if target.partition(":")[0] not in OF_TESTEES:
         return (target,)
-    # MOVED
-
     return testees_in(target)
 
 
@@ -230,17 +262,17 @@ LEAST_ROUND: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class CampaignPlan:
-    """A campaign as it is asked for.
+    """The plan of a campaign.
 
     Attributes:
         targets: their names.
-        directory: where everything lies.
+        directory: the folder of the campaign.
         seconds: wall-clock.
         jobs: rounds at a time.
-        seed: of the campaign; None for the one that the folder remembers.
-        profile, engine: as in `Round`.
+        seed: of the campaign; None for the seed of the folder.
+        profile, engine: as in `RoundPlan`.
         round_seconds: of the processor, for each round; None for what fits *seconds*.
-        blind: whether to leave out the corpus, as who wants to know what the mutators find does.
+        blind: whether to leave out the cases of the corpus, which shows what the mutators find alone.
     """
 
     targets: tuple[str, ...]
@@ -287,14 +319,18 @@ def write_state(directory: Path, memory: CampaignState) -> None:
     write_atomically(directory / STATE / CAMPAIGN, msgspec.json.encode(memory))
 
 
+def complete_last_line(file: int) -> None:
+    """End the last line of a file that is open for reading and appending, if a crash or a full disk cut it off."""
+    end = os.lseek(file, 0, os.SEEK_END)
+    if end and os.pread(file, 1, end - 1) != b"\n":
+        os.write(file, b"\n")
+
+
 def log_round(directory: Path, report: RoundReport, campaign: int) -> RoundReport:
     """One line more in the log, which is on the disk before this returns."""
     report = msgspec.structs.replace(report, at=round(time.time(), 3), campaign=campaign)
     with (directory / LOG).open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                file.write(b"\n")  # a line that was cut off
+        complete_last_line(file.fileno())
         file.write(msgspec.json.encode(report) + b"\n")
         file.flush()
         os.fsync(file.fileno())
@@ -303,15 +339,10 @@ def log_round(directory: Path, report: RoundReport, campaign: int) -> RoundRepor
 
 def read_log(directory: Path) -> Iterator[RoundReport]:
     """The rounds of all campaigns in *directory*; what is no report is left out."""
-    try:
-        lines = (directory / LOG).read_bytes().splitlines()
-    except FileNotFoundError:
-        return
-    for line in lines:
-        try:
-            yield msgspec.json.decode(line, type=RoundReport)
-        except msgspec.MsgspecError:
-            continue
+    with suppress(FileNotFoundError):
+        for line in with_current_fields((directory / LOG).read_bytes()).splitlines():
+            with suppress(msgspec.MsgspecError):
+                yield msgspec.json.decode(line, type=RoundReport)
 
 
 def unknown_targets(names: Sequence[str]) -> list[str]:
@@ -320,7 +351,7 @@ def unknown_targets(names: Sequence[str]) -> list[str]:
 
 
 def expand_targets(names: Sequence[str]) -> tuple[str, ...]:
-    """*names*, each once, with everything that can run here in the place of `all`."""
+    """*names*, each once; `all` becomes everything that can run here."""
     return tuple(dict.fromkeys(each for name in names for each in (all_targets() if name == ALL else (name,))))
 
 

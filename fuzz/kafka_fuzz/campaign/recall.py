@@ -1,8 +1,7 @@
 """The share of corpus findings that a campaign rediscovers.
 
-A campaign that starts blind, with no case of the corpus, is a fair stand-in for
-one that hunts what no case asks for: the share that it finds again is what may
-be expected of it.
+A campaign that starts blind, without the cases of the corpus, is an estimate for
+campaigns that search for findings without a case: they find about the same share.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def run_cases(
     return {name: ShownByCase(versions[name], keys) for name, keys in found.items() if name not in session.cannot_run}
 
 
-# A lie stands for its place where the input holds no lie that is known.
+# Last parts of keys without a rule: a valid format, or the fault of the input.
 PLACES: Final = ("valid ", "lie ")
 
 
@@ -84,10 +83,10 @@ class Recall(msgspec.Struct, frozen=True):
     """One testee.
 
     Attributes:
-        testee, version: who.
-        shown: finds that cases of the corpus show, but for those whose case takes any answer.
-        missed: those of them that the campaign has not, each with its case.
-        beyond: finds of the campaign that no case shows.
+        testee, version: the codec.
+        shown: number of findings that cases of the corpus show, without cases that accept any answer.
+        missed: those that the campaign lacks, each with its case.
+        beyond: number of findings of the campaign that no case shows.
     """
 
     testee: str
@@ -98,7 +97,7 @@ class Recall(msgspec.Struct, frozen=True):
 
     @property
     def found(self) -> int:
-        """How many of those that are shown the campaign has."""
+        """The number of corpus findings that the campaign has."""
         return self.shown - len(self.missed)
 
 
@@ -108,14 +107,14 @@ def lenient() -> frozenset[str]:
 
 
 def campaign_testees(directory: Path, shown: Mapping[str, CorpusResult]) -> frozenset[str]:
-    """Which of the testees in *shown* the campaign asked to read something, in that version, found or not."""
+    """The testees in *shown* that the campaign ran on inputs, in that version, with or without findings."""
     reports = (report for report in read_log(directory) if report.executions and is_reading(report))
     versions = {part for report in reports for part in report.version.split(", ")}
     return frozenset(testee for testee, each in shown.items() if f"{testee} {each.version}" in versions)
 
 
 def is_reading(report: RoundReport) -> bool:
-    """Whether testees were asked to read, as they are asked the corpus; targets in process tell finds by other keys."""
+    """Whether testees decoded in the round; findings of targets in process have other keys."""
     return report.target.partition(":")[0] == "differential"
 
 
@@ -125,9 +124,9 @@ def measure_recall(
     passed_over: Collection[str] = (),
     tested: Collection[str] = (),
 ) -> list[Recall]:
-    """Every testee that both the corpus and the campaign have asked, in that version; not what is *passed_over*.
+    """Recall of every testee that ran both the corpus and the campaign in the same version.
 
-    Who is in *tested* counts though it has no find.
+    Cases in *passed_over* do not count; testees in *tested* count even without findings.
     """
     found: list[Recall] = []
     for testee, each in sorted(shown.items()):
@@ -143,7 +142,7 @@ def measure_recall(
 
 
 def placeless(key: str) -> str:
-    """*key* without what stands for a cause where there is no rule: the format's age, or the lie.
+    """*key* without its last part if that is no rule, but a valid format or a fault.
 
     >>> placeless("sarama|hang||valid v2") == placeless("sarama|hang||lie size_leads_nowhere")
     True

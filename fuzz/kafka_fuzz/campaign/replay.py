@@ -1,10 +1,10 @@
-"""Canaries: the reproducers of known finds, run before a campaign to see which are gone.
+"""Replay of known findings: their reproducers run before a campaign, which shows the ones that are gone.
 
     python -m kafka_fuzz.campaign.replay TARGET --dir DIR [--mode differential] [--first N]
 
-asks those of one target, each input in a process of its own, or a testee that reads
-or writes, and prints a line when it is ready and one for each; the rounds that
-follow step over nothing for a find that is gone.
+replays those of one target, each input in a process of its own, or in a testee that decodes or
+encodes.  It prints a line when it is ready, and one for each result; later rounds skip nothing for
+a finding that is gone.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome
 
-# Each may hang, and the limits of whoever is asked should tell first.
+# Seconds for one replay: more than the time limits of targets, which end hangs.
 SECONDS: Final = 120.0
 # A testee may have to be built.
 START: Final = 600.0
@@ -49,14 +49,14 @@ MOST_SAID: Final = 300
 
 
 def replay_known_findings(directory: Path, known: Sequence[KnownFinding], targets: Sequence[str]) -> list[ReplayResult]:
-    """Ask the canaries of *targets*, and write what they said; of one that could not be asked, why."""
+    """Replay the known findings of *targets* and write the results; an unreplayable one has the reason."""
     chosen = {one for target in targets for one in replay_targets(target)}
     rules = [rule for rule in known if rule.reproducer is not None]
-    mode = sorted({rule_target(rule) for rule in rules} & chosen)
-    ids = {rule.id for rule in known if rule_target(rule) in mode}
+    targets_and_modes = sorted({rule_target(rule) for rule in rules} & chosen)
+    ids = {rule.id for rule in known if rule_target(rule) in targets_and_modes}
     others = [result for result in read_replay_results(directory) if result.id not in ids]
-    by_singer = {one: [rule for rule in rules if rule_target(rule) == one] for one in mode}
-    found = [result for one in mode for result in replay_rules(directory, one, by_singer[one])]
+    by_target = {one: [rule for rule in rules if rule_target(rule) == one] for one in targets_and_modes}
+    found = [result for one, some in by_target.items() for result in replay_rules(directory, one, some)]
     (directory / STATE).mkdir(parents=True, exist_ok=True)
     write_atomically(directory / STATE / REPLAY_FILE, msgspec.json.encode([*others, *found]))
     return found
@@ -66,7 +66,7 @@ ReplayTarget = tuple[str, TargetMode]
 
 
 def replay_targets(target: str) -> list[ReplayTarget]:
-    """Whose canaries say something about *target*."""
+    """The targets whose known findings are replayed for *target*."""
     kind = target.partition(":")[0]
     mode: TargetMode = "encode" if kind == "encode" else "differential" if kind == "differential" else ""
     return [(name, mode) for name in finding_targets(target)]
@@ -84,9 +84,9 @@ def rule_target(rule: KnownFinding) -> ReplayTarget:
 
 
 def confirms(rule: KnownFinding, key: str) -> bool:
-    """Whether *key*, which the canary of *rule* gives, is the known find.
+    """Whether *key*, the result of the reproducer of *rule*, is the known finding.
 
-    Of bytes nobody knows the lie that made them: what keys have of it only tells nothing here.
+    The fault of plain bytes is unknown, so the fault in a key is ignored.
     """
     front, _, last = key.rpartition("|")
     fronts = (pattern.rpartition("|") for pattern in rule.keys)
@@ -96,7 +96,7 @@ def confirms(rule: KnownFinding, key: str) -> bool:
 
 
 def _differs_by_fault(end: str, last: str) -> bool:
-    """Whether *end* is what a key ends in that has, without its lie, *last*: the lie, or the codec that it is about."""
+    """Whether *end* has a fault, or its codec, and *last* is the end of the same key without the fault."""
     return end.startswith("lie ") or (last in ("v2", "legacy") and end.startswith(f"{last} "))
 
 
@@ -112,16 +112,8 @@ def _by_one(
     directory: Path, target_and_mode: ReplayTarget, rules: Sequence[KnownFinding], first: int
 ) -> list[ReplayResult]:
     """Replay the rules from *first* on in one process, until it ends; at least one result."""
-    command = [
-        sys.executable,
-        "-m",
-        "kafka_fuzz.campaign.replay",
-        target_and_mode[0],
-        "--dir",
-        str(directory),
-        "--mode",
-        target_and_mode[1],
-    ]
+    target, mode = target_and_mode
+    command = [sys.executable, "-m", "kafka_fuzz.campaign.replay", target, "--dir", str(directory), "--mode", mode]
     lines: SimpleQueue[bytes] = SimpleQueue()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -160,7 +152,7 @@ def read_replay_lines(
             yield from (_not_replayed(rule, _last_words(errors)) for rule in rules)
             return
     except Empty:
-        yield from (_not_replayed(rule, f"nothing could be asked in {START:.0f} s") for rule in rules)
+        yield from (_not_replayed(rule, f"the target did not start in {START:.0f} s") for rule in rules)
         return
     for rule in rules:
         try:
@@ -174,7 +166,7 @@ def read_replay_lines(
 
 
 def replay_timeout(rule: KnownFinding) -> ReplayResult:
-    """A canary that did not come to its end: of a find that is a hang, that is an answer."""
+    """The result of a replay that did not end: a known hang is still there."""
     if any(pattern.startswith(f"{rule.testee}|hang|") for pattern in rule.keys):
         return ReplayResult(rule.testee, rule.id, Outcome(rule.testee, "hang").key, gone=False)
     return _not_replayed(rule, f"it took more than {SECONDS:.0f} s")
@@ -187,7 +179,7 @@ def _not_replayed(rule: KnownFinding, why: str) -> ReplayResult:
 def _last_words(errors: IO[bytes]) -> str:
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "the process that asks ended"
+    return lines[-1] if lines else "the replaying process ended"
 
 
 @contextmanager
@@ -234,7 +226,7 @@ def replay_rule(rule: KnownFinding, ask: Callable[[ReplayInput], Outcome]) -> Re
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Ask the canaries of one target, and print what they say, a line of JSON for each."""
+    """Replay the known findings of one target, and print a line of JSON for each."""
     parser = ArgumentParser(prog="python -m kafka_fuzz.campaign.replay")
     parser.add_argument("target")
     parser.add_argument("--dir", type=Path, required=True)

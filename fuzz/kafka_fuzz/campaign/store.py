@@ -4,7 +4,7 @@ DIR/corpus/<target>/<sha256>.bin     wire bytes
     DIR/corpus/<target>/index.ndjson     one line for each: what it was the first to do
 
 An input is on the disk before its line is, and a line is one write to a file
-opened for appending: whoever is killed loses nothing that `keep` returned from,
+opened for appending.  So a killed process loses nothing after `keep` returned,
 and several processes may keep inputs for the same target.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from kafka_fuzz.campaign.plan import target_folder
+from kafka_fuzz.campaign.plan import complete_last_line, target_folder
 from kafka_fuzz.mutate import Mutant, MutantCell, corpus_seeds, own_seeds
 
 CORPUS_FOLDER: Final = "corpus"
@@ -35,7 +36,7 @@ class CorpusEntry(msgspec.Struct, frozen=True, omit_defaults=True):
         sha: of the bytes; the file's name.
         size: in bytes.
         profile, labels, cell: as in `Mutant`; what the mutator knew.
-        bucket: `Outcome.bucket`; of several testees, `Vectors.written`.
+        bucket: `Outcome.bucket`; of several testees, the text of their outcome tuple.
         lines: of the target's packages, as `module:line`.
         version: of the target.
     """
@@ -93,7 +94,7 @@ class Corpus:
 
     @property
     def folder(self) -> Path:
-        """Where the inputs lie."""
+        """The folder of the inputs."""
         return self.root / CORPUS_FOLDER / target_folder(self.target)
 
     def keep(self, mutant: Mutant, bucket: str, lines: Iterable[str] = (), version: str = "") -> CorpusEntry:
@@ -136,9 +137,7 @@ class Corpus:
         if self._index < 0:
             path = self.folder / INDEX
             self._index = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-            end = os.lseek(self._index, 0, os.SEEK_END)
-            if end and os.pread(self._index, 1, end - 1) != b"\n":
-                os.write(self._index, b"\n")  # the disk was full, or the machine fell, in the middle of a line
+            complete_last_line(self._index)
         return self._index
 
     def _add(self, entry: CorpusEntry) -> None:
@@ -170,10 +169,8 @@ def read_index(path: Path, start: int = 0) -> tuple[list[CorpusEntry], int]:
     whole = data[: data.rfind(b"\n") + 1]
     found = []
     for line in whole.splitlines():
-        try:
+        with suppress(msgspec.MsgspecError):
             found.append(DECODER.decode(line))
-        except msgspec.MsgspecError:
-            continue
     return found, start + len(whole)
 
 

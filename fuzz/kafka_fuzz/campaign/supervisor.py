@@ -1,9 +1,8 @@
 """Run rounds in child processes until the time is over, whatever happens to each.
 
-It holds nothing that is not on the disk: finds and inputs are written by the
-children at once, rounds are logged as they end.  Who kills it with -9 loses
-what the rounds under way would have reported, and nothing else; the children
-see that it is gone and stop.
+All state is on disk: children write findings and inputs at once, and rounds are
+logged as they end.  `kill -9` of the supervisor loses the reports of the rounds in
+progress, and nothing else; the children notice it and stop.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from kafka_fuzz.campaign.plan import (
     RoundPlan,
     RoundReport,
     log_round,
+    plan_arguments,
     read_state,
     round_report,
     write_state,
@@ -46,10 +46,10 @@ from kafka_fuzz.campaign.replay import replay_known_findings, replay_target, rep
 from kafka_fuzz.findings import FuzzFinding, read_findings
 from kafka_fuzz.targets.outcome import severity
 
-# So much longer than its CPU-seconds may a round take by the clock, on a crowded machine.
+# Clock seconds of a round for each of its CPU-seconds, on a crowded machine.
 CROWDED: Final = 20.0
 START: Final = 60.0
-# Between being asked to stop and being killed.
+# Seconds between SIGTERM and SIGKILL.
 GRACE: Final = 6.0
 MOST_ERRORS: Final = 4000
 
@@ -62,7 +62,7 @@ class RoundMessage(msgspec.Struct, frozen=True):
 
 
 class ReceivedMessage(NamedTuple):
-    """Something that a child said; None when it has said its last."""
+    """A message of a child; None when its output ended."""
 
     child: RoundChild
     message: RoundMessage | None
@@ -93,7 +93,7 @@ class RoundChild:
             reader.start()
 
     def take(self, said: RoundMessage) -> None:
-        """Remember what it said."""
+        """Keep the latest progress and the report."""
         self.progress = said.progress or self.progress
         self.report = said.report or self.report
 
@@ -105,7 +105,7 @@ class RoundChild:
                 self._process.terminate()
 
     def check(self) -> None:
-        """Kill it if it takes far too long, or was asked to stop a while ago."""
+        """Stop it if it takes far too long; kill it if it does not stop."""
         now = time.monotonic()
         if now - self.began > START + self.plan.cpu_seconds * CROWDED:
             self.stop()
@@ -120,7 +120,7 @@ class RoundChild:
     def end(self) -> RoundReport:
         """The round's report after its output ended; a failure report if it sent none."""
         code = self._process.wait()
-        self.kill()  # what it left behind
+        self.kill()  # processes that it did not end
         for reader in self._readers:
             reader.join(timeout=1.0)
         if self.report is not None:
@@ -152,29 +152,26 @@ class RoundChild:
 
 def round_command(plan: RoundPlan) -> list[str]:
     """The command that runs a round."""
-    return [
-        *(sys.executable, "-m", "kafka_fuzz.campaign.round_process", plan.target, "--dir", str(plan.directory)),
-        *("--seed", str(plan.seed), "--round", str(plan.number), "--cpu", str(plan.cpu_seconds)),
-        *("--profile", plan.profile, "--engine", plan.engine, *(["--blind"] if plan.blind else [])),
-        *("--executions", str(plan.executions)),
-    ]
+    return [sys.executable, "-m", "kafka_fuzz.campaign.round_process", *plan_arguments(plan)]
 
 
 TICK: Final = 0.25
-# A target of which so many rounds one after the other fail, and execute nothing, is not asked again.
+# Counts that are added up over the rounds of a target; the others are those of its newest round.
+SUMS: Final = ("executions", "cpu_seconds", "skipped")
+# Rounds in a row that fail without an execution, after which a target is given up.
 MAX_IDLE_ROUNDS: Final = 2
-# Nobody starts a round that has less than this left.
+# Seconds; no round is started with less time.
 LEAST: Final = 0.5
 
 
 @dataclass(slots=True)
 class TargetState:
-    """How one target stands in this campaign.
+    """The state of one target in this campaign.
 
     Attributes:
         executions, cpu_seconds, skipped, restarts: of the rounds that have ended.
         rounds: that have ended.
-        last: what the newest round said, for what does not add up.
+        last: counts of the newest round that are no sums.
         failures: why rounds failed.
     """
 
@@ -190,16 +187,14 @@ class TargetState:
     def take(self, report: RoundReport, *, over: bool = False) -> str:
         """Count a round; *over* says that the campaign's time is.  Why it failed, if it did."""
         self.rounds += 1
-        self.executions += report.executions
-        self.cpu_seconds += report.cpu_seconds
-        self.skipped += report.skipped
-        self.restarts += report.restarts
+        for name in (*SUMS, "restarts"):
+            setattr(self, name, getattr(self, name) + getattr(report, name))
         # The last round may be over before it has begun, as where a broker starts; that says nothing of a target that
         # ran before.
         cut = self.executions and (over or report.cpu_seconds < LEAST)
         idle = not report.executions and not report.interrupted and not cut
         failure = report.failure or ("it executed nothing" if idle else "")
-        # Who has asked somebody is asked again, though others of its testees do not run.
+        # A target that executed something goes on, although some of its testees do not run.
         self.in_a_row = self.in_a_row + 1 if failure and not report.executions else 0
         if failure:
             self.failures.append(failure)
@@ -211,14 +206,14 @@ class Campaign:
     """A campaign under way.
 
     Attributes:
-        plan: what is asked.
-        memory: what the folder remembers.
+        plan: of the campaign.
+        state: of the folder.
         first: the number of its first round, which its lines in the log have.
-        standings: of the targets.
-        known: finds that are no news.
-        sung: what the canaries said.
-        old: keys that were there when it began.
-        interrupted: whether somebody stopped it.
+        states: of the targets.
+        known: entries of known findings.
+        replays: replay results of known findings.
+        old: keys of findings that were there when it began.
+        interrupted: whether it was interrupted.
     """
 
     plan: CampaignPlan
@@ -248,7 +243,7 @@ class Campaign:
         self.old = {finding.key for finding in read_findings(plan.directory)}
 
     def run(self) -> None:
-        """Until the time is over, somebody interrupts, or no target can be run."""
+        """Run until the time is over, an interrupt, or no target can be run."""
         try:
             self.replays = replay_known_findings(self.plan.directory, self.known, self.plan.targets)
             self.began = time.monotonic()
@@ -271,26 +266,18 @@ class Campaign:
         standing = self.states[target]
         now = [child.progress for child in self.running if child.plan.target == target]
         last = max([standing.last, *now], key=lambda each: (each.lines, each.corpus))
-        return Progress(
-            executions=standing.executions + sum(each.executions for each in now),
-            cpu_seconds=standing.cpu_seconds + sum(each.cpu_seconds for each in now),
-            lines=last.lines,
-            cells=last.cells,
-            corpus=last.corpus,
-            buckets=last.buckets,
-            findings=last.findings,
-            skipped=standing.skipped + sum(each.skipped for each in now),
-        )
+        sums = {name: sum(getattr(each, name) for each in (standing, *now)) for name in SUMS}
+        return msgspec.structs.replace(last, **sums)
 
     def findings(self) -> list[FuzzFinding]:
-        """All finds of the campaign's targets, the worst first."""
+        """All findings of the campaign's targets, the worst first."""
         from kafka_conformance.judge.verdict import SEVERITIES
 
-        singers = {each for target in self.plan.targets for each in replay_targets(target)}
+        targets = {each for target in self.plan.targets for each in replay_targets(target)}
         found = [
             finding
             for finding in read_findings(self.plan.directory)
-            if replay_target(finding.outcome.target, finding.mode) in singers
+            if replay_target(finding.outcome.target, finding.mode) in targets
         ]
         return sorted(found, key=lambda finding: (SEVERITIES.index(severity(finding.outcome.kind)), finding.key))
 
@@ -310,7 +297,7 @@ class Campaign:
         """Start rounds as long as there are places; whether any can ever be started again."""
         while True:
             target = self._next_target()
-            # Every target has one turn, however short the time: "it was not asked" is no answer.
+            # Every target has one round, however short the time: each has a result.
             if target is None or (self.left <= LEAST and self._turns[target]):
                 return False
             if len(self.running) >= self.plan.jobs:
@@ -329,20 +316,12 @@ class Campaign:
         self._turns[target] += 1
         campaign = self.plan
         seconds = max(min(campaign.each(), self.left), LEAST)
-        plan = RoundPlan(
-            target,
-            campaign.directory,
-            self.state.seed,
-            number,
-            seconds,
-            campaign.profile,
-            campaign.engine,
-            campaign.blind,
-        )
+        how = (campaign.profile, campaign.engine, campaign.blind)
+        plan = RoundPlan(target, campaign.directory, self.state.seed, number, seconds, *how)
         self.running.append(RoundChild(plan, self._heard))
 
     def _listen(self) -> None:
-        """Take what the children say for a moment."""
+        """Handle messages of the children for TICK seconds."""
         until = time.monotonic() + TICK
         while self.running and (wait := until - time.monotonic()) > 0:
             try:
@@ -359,14 +338,14 @@ class Campaign:
             child.check()
 
     def _ended(self, child: RoundChild) -> None:
-        self.running.remove(child)  # before anything can fail: who has said its last is not waited for
+        self.running.remove(child)  # first: it sends no more messages, even if the rest fails
         report, standing = child.end(), self.states[child.plan.target]
         standing.last = Progress(**{name: getattr(report, name) for name in Progress.__struct_fields__})
         failure = standing.take(report, over=self.left <= 0)
         log_round(self.plan.directory, msgspec.structs.replace(report, failure=failure), self.first)
 
     def _wind_up(self) -> None:
-        """Stop the children, in good order if they will; a second interrupt kills them."""
+        """Stop the children; a second interrupt kills them."""
         try:
             for child in self.running:
                 child.stop()
@@ -378,7 +357,7 @@ class Campaign:
             self._see_out()
 
     def _see_out(self) -> None:
-        """Wait for all children; what the disk did not take keeps none of them, and is raised when they have ended."""
+        """Wait for all children; an OSError is raised after the last one ended."""
         lost: OSError | None = None
         while self.running:
             try:

@@ -1,11 +1,11 @@
 """The worker of one in-process target: mutate, run, record.
 
-Before each input the worker writes it here, and how many there were; whoever
-waits for it reads both, whatever became of the worker.
+Before each input the worker writes the input and its number into shared memory; the
+fork server reads both after a crash.
 
 An input is kept if it covers new lines, fills a new format cell, or gives an
-outcome that was not seen before.  Every find is on the disk before the next
-input is run.
+outcome that was not seen before.  Every finding is on disk before the
+next input runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from random import Random
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,7 +29,7 @@ from kafka_fuzz.campaign.known_findings import EXPENSIVE, UNKNOWN, InputSkips
 from kafka_fuzz.campaign.plan import Progress, RoundPlan
 from kafka_fuzz.campaign.store import LONGEST, Corpus, Pool
 from kafka_fuzz.findings import FindingStore
-from kafka_fuzz.mutate import Deck, Mutant, MutantCell, draw_profile, mutate
+from kafka_fuzz.mutate import Deck, Mutant, MutantCell, mutate
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.mutant import NO_FAULT
 from kafka_fuzz.mutate.plain import cell_of
@@ -40,7 +40,7 @@ from kafka_fuzz.targets.outcome import Outcome
 # The last inputs, because what breaks the heap may be felt later.
 SLOTS: Final = 8
 SLOT: Final = (1 << 20) + (1 << 14)
-COUNTS: Final = struct.Struct("<QQQQQQQd")  # executions, skipped, lines, cells, corpus, buckets, finds, CPU-seconds
+COUNTS: Final = struct.Struct("<QdQQQQQQ")  # the fields of Progress
 EXECUTIONS: Final = struct.Struct("<Q")
 SIZES: Final = struct.Struct("<II")
 START: Final = 4096
@@ -74,24 +74,13 @@ class BlackBox:
 
     def count(self, progress: Progress) -> None:
         """Everything else that is counted."""
-        COUNTS.pack_into(
-            self._memory,
-            0,
-            self.executions,
-            progress.skipped,
-            progress.lines,
-            progress.cells,
-            progress.corpus,
-            progress.buckets,
-            progress.findings,
-            progress.cpu_seconds,
-        )
+        COUNTS.pack_into(self._memory, 0, self.executions, *msgspec.structs.astuple(progress)[1:])
 
     def progress(self) -> Progress:
         """The latest counts."""
-        executions, skipped, lines, cells, corpus, buckets, findings, seconds = COUNTS.unpack_from(self._memory, 0)
-        self.executions = executions
-        return Progress(executions, seconds, lines, cells, corpus, buckets, findings, skipped)
+        progress = Progress(*COUNTS.unpack_from(self._memory, 0))
+        self.executions = progress.executions
+        return progress
 
     def last(self) -> list[Mutant]:
         """The last inputs, the newest first; the one with which the worker died, if it did, is the first."""
@@ -195,17 +184,15 @@ HARD_SECONDS: Final = 1.5
 HARD_SECONDS_COMPILED: Final = 0.6
 # Where rounds have to come out the same again, which of the two it was must not depend on the machine.
 HARD_SECONDS_COUNTED: Final = 4.0
-# Where watching is dear, one input of so many is watched, and each that gives an
-# outcome not seen before.  Of those that fill a new cell, or do what their cell did
-# not yet, fewer and fewer are as long as nothing new is seen: another one of so many
-# more after each so many in vain.
+# If watching lines is slow, one input in SAMPLE is watched, and each one with a new outcome.  Of inputs that fill a new
+# cell, or give a new outcome in their cell, one in N is watched; N grows by 1 after IN_VAIN inputs without a new line.
 SAMPLE: Final = 128
 IN_VAIN: Final = 16
 # How often the clock is looked at, in inputs.
 CLOCK: Final = 16
 # So many inputs are run before the pool is complete.
 AT_ONCE: Final = 4096
-# A round begins with each lie once: nothing else says so soon what a codec cannot bear.
+# A round begins with each fault once, which finds most crashes soonest.
 ONE_OF_EACH: Final = len(FAULTS)
 # Of the inputs, as long as there are seeds that were not run as they are.
 AS_THEY_ARE: Final = 0.1
@@ -216,14 +203,14 @@ class Worker:
     """One target in this process, for as long as it lasts.
 
     Attributes:
-        asked: the round.
-        target: what is run.
-        corpus, finds: where things are written.
-        stepping: what is not run.
-        loops: what is not waited for.
-        box: what is left if the process dies.
-        pool: what is mutated.
-        attempt: how often the process died in this round before.
+        plan: of the round.
+        target: runs the inputs.
+        corpus, findings: stores on disk.
+        skips: inputs that are not run.
+        loops: endless functions of the target, which are ended at once.
+        box: shared memory that survives a crash.
+        pool: inputs to mutate.
+        attempt: the number of crashes in this round before.
     """
 
     plan: RoundPlan
@@ -248,7 +235,7 @@ class Worker:
     parent: int = field(default_factory=os.getppid)
 
     def __post_init__(self) -> None:
-        """Watch the loops, and the lines that nobody covered."""
+        """Watch the loops, and the lines that are not covered yet."""
         if self.plan.executions:
             self.loop, self.hard = LoopFinder(self.target.packages), HARD_SECONDS_COUNTED
             self.target = unhurried(self.target, self.loop)
@@ -270,7 +257,7 @@ class Worker:
                 self.one(self._next(rng), rng)
 
     def is_over(self, seconds: float) -> bool:
-        """Look at the clock, and tell the counts; whether it is time to stop."""
+        """Publish the counts; whether it is time to stop."""
         self.spent = time.process_time() - self.began
         self.publish_counts()
         most = self.plan.executions
@@ -284,7 +271,7 @@ class Worker:
         self.publish_counts()
 
     def one(self, mutant: Mutant, rng: Random) -> Outcome | None:
-        """Run one input; None if it was stepped over."""
+        """Run one input; None if it was skipped."""
         if self.skips.skips(mutant):
             self.skipped += 1
             return None
@@ -327,7 +314,7 @@ class Worker:
         self.pairs.add((mutant.cell, outcome.bucket))
         known = self.corpus
         if outcome.kind in EXPENSIVE:
-            return  # who replays the corpus should not have to wait; it is kept as a find
+            return  # kept as a finding only, so that replaying the corpus stays fast
         if new or mutant.cell not in known.cells or outcome.bucket not in known.buckets:
             known.keep(mutant, outcome.bucket, new, self.target.version)
             if len(mutant.data) <= LONGEST:
@@ -344,23 +331,19 @@ class Worker:
 
     def publish_counts(self) -> None:
         """Write the counts where the process outside sees them."""
-        corpus = self.corpus
-        counts = (
-            len(corpus.lines),
-            len(corpus.cells),
-            len(corpus.entries),
-            len(corpus.buckets),
-            len(self.findings.findings),
-        )
-        self.box.count(Progress(0, self.spent, *counts, self.skipped))
+        self.box.count(stored_progress(self.corpus, self.findings, cpu_seconds=self.spent, skipped=self.skipped))
 
     def _next(self, rng: Random) -> Mutant:
         if rng.random() < AS_THEY_ARE and self.pool.untried:
             return unchanged_mutant(self.pool.untried.pop())
-        profile = self.plan.profile
-        if profile == "mixed":
-            profile = "model" if self.box.executions < ONE_OF_EACH else draw_profile(rng)
-        return mutate(rng, self.pool.seeds, profile, self.deck)  # type: ignore[arg-type]  # the command line takes no others
+        is_first = self.plan.profile == "mixed" and self.box.executions < ONE_OF_EACH
+        return mutate(rng, self.pool.seeds, "model" if is_first else self.plan.drawn_profile(rng), self.deck)
+
+
+def stored_progress(corpus: Corpus, findings: FindingStore, **counts: Any) -> Progress:
+    """Progress with the sizes of both stores and the other *counts*."""
+    sizes = {name: len(getattr(corpus, name)) for name in ("lines", "cells", "buckets")}
+    return Progress(**sizes, corpus=len(corpus.entries), findings=len(findings.findings), **counts)
 
 
 def hard_seconds(target: str) -> float:
@@ -369,5 +352,5 @@ def hard_seconds(target: str) -> float:
 
 
 def unchanged_mutant(data: bytes) -> Mutant:
-    """An input that nobody changed."""
+    """An unchanged input."""
     return Mutant(data, "bytes", UNKNOWN, None, cell_of(data, NO_FAULT))

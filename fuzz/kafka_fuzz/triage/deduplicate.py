@@ -267,7 +267,7 @@ def read_finding_list(path: Path) -> list[TriagedFinding]:
         raise ValueError(f"{path} is no list of findings: {error}") from error
 
 
-def write_triage(root: Path, findings: Sequence[TriagedFinding]) -> Path:
+def write_triage(root: Path, findings: Sequence[TriagedFinding]) -> None:
     """Write the list with the number of rounds that it is about; with more rounds, `last_night` keeps it."""
     folder = root / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -276,4 +276,3 @@ def write_triage(root: Path, findings: Sequence[TriagedFinding]) -> Path:
         write_atomically(folder / f"{each.name}.bin", each.data)
     write_atomically(folder / ROUNDS, msgspec.json.encode(_rounds(root)))
     (folder / UNDER_WAY).unlink(missing_ok=True)
-    return folder / FILE

@@ -69,6 +69,13 @@ HEX_A_LINE: Final = 96
 VALID_RULE: Final = {0: "LEG-01", 1: "LEG-02", 2: "HDR-01"}
 
 
+# Fields of a finding in its JSON document.
+DOCUMENT: Final = (
+    *("name", "key", "keys", "state", "known_by", "cause", "severity", "version", "found", "right", "count", "also"),
+    *("why_not", "verdicts", "left_out"),
+)
+
+
 class NoCase(ValueError):
     """The finding cannot be a case; the text has the reason."""
 
@@ -247,24 +254,9 @@ def _contents(findings: list[TriagedFinding]) -> Iterator[str]:
 
 def draft_document(finding: TriagedFinding) -> dict[str, Any]:
     """A finding as a JSON document."""
-    return {
-        "name": finding.name,
-        "key": finding.key,
-        "keys": finding.keys,
-        "state": finding.state,
-        "known_by": finding.known_by,
-        "cause": finding.cause,
-        "severity": finding.severity,
+    return {name: getattr(finding, name) for name in DOCUMENT} | {
         "target": finding.outcome.target,
-        "version": finding.version,
         "title": title(finding),
-        "found": finding.found,
         "size": len(finding.data),
         "hex": finding.data.hex(),
-        "right": finding.right,
-        "count": finding.count,
-        "also": finding.also,
-        "why_not": finding.why_not,
-        "verdicts": finding.verdicts,
-        "left_out": finding.left_out,
     }

@@ -173,20 +173,12 @@ def is_shown(question: ReachQuery, result: dossier.ReachResult, fetched: bytes, 
     return result.reaches if shows is None else shows
 
 
-class FetchCheck:
+class FetchCheck(ExitStack):
     """Runs targets and testees to decide whether bytes show a finding; a context manager ends the testees."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._testees: dict[str, TesteeExecutor | None] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> FetchCheck:
-        """Testees are started when they are needed."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End the testees."""
-        self._stack.close()
 
     def by(self, finding: FuzzFinding, data: bytes, fetched: bytes) -> bool | None:
         """Whether *fetched* shows the finding that *data* shows; None if no target here can decide it."""
@@ -210,7 +202,7 @@ class FetchCheck:
             self._testees[name] = None
             with suppress(NoTarget):
                 testees = self._testees[name] = TesteeExecutor((name,))
-                self._stack.callback(testees.close)
+                self.callback(testees.close)
         return self._testees[name]
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -37,12 +37,15 @@ from kafka_fuzz.triage.deduplicate import (
     last_keys,
     read_triage,
     related,
+    write_triage,
 )
-from kafka_fuzz.triage.draft import drafted_cause
+from kafka_fuzz.triage.draft import drafted_cause, write_pages
 
 # For testing whether an input still shows its finding.
 ONCE: Final = Budget(runs=1)
 NOTHING: Final = "it shows nothing"
+# Fields of a finding that triage does not change.
+KEPT_FIELDS: Final = ("count", "seconds", "profile", "labels", "mode", "names", "outcomes", "expected")
 
 
 def triaged(
@@ -80,6 +83,16 @@ def triaged(
         parts = list(pool.map(lambda target: work.of_target(target, by_target[target]), sorted(by_target)))
     went_by = {each.key for each in before.values()}
     return related(deduplicate((_stated(each, last, known) for part in parts for each in part), went_by))
+
+
+def triage_and_write(
+    roots: Sequence[Path], against: Path | None, report: Callable[[str], None], **settings: Any
+) -> list[TriagedFinding]:
+    """Findings after `triaged` with *settings*; the list and the pages are in the first of *roots*."""
+    findings = triaged(roots, against, report=report, **settings)
+    write_triage(roots[0], findings)
+    write_pages(roots[0], findings)
+    return findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,19 +229,12 @@ def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", versio
         data=data,
         found=len(each.data),
         right=right,
-        count=finding.count,
         version=version or finding.version,
-        seconds=finding.seconds,
-        profile=finding.profile,
-        labels=finding.labels,
         why_not=why_not,
         cause=drafted_cause(outcome, right),
-        mode=finding.mode,
         verdicts=done.verdicts if done else {},
         left_out=done.left_out if done else {},
-        names=finding.names,
-        outcomes=finding.outcomes,
-        expected=finding.expected,
+        **{name: getattr(finding, name) for name in KEPT_FIELDS},
     )
 
 

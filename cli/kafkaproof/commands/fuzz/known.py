@@ -79,7 +79,7 @@ MOST_SHOWN: Final = 20
 
 
 @click.command("known")
-@click.argument("names", nargs=-1, metavar="[FIND]…")
+@click.argument("names", nargs=-1, metavar="[FINDING]…")
 @campaign_option("The campaign, after triage.")
 @click.option("--all", "every", is_flag=True, help="All open findings that are in no list.")
 @click.option("--reason", metavar="TEXT", help="Why they are accepted: an issue's address, or a sentence.")
@@ -93,9 +93,9 @@ def known(
     names: tuple[str, ...], directory: Path, every: bool, reason: str | None, drop_gone: bool, file: Path | None,
     check: bool, as_json: bool,
 ) -> NoReturn:  # fmt: skip
-    """Accept FIND as known: the next campaign reports only new findings, and skips expensive known ones.
+    """Accept FINDING as known: the next campaign reports only new findings, and skips expensive known ones.
 
-    FIND is the name of a finding that triage wrote, or its first characters.  Each becomes an entry of the list with
+    FINDING is the name of a finding that triage wrote, or its first characters.  Each becomes an entry of the list with
     its keys, the reason, and its smallest input, which each campaign replays to see when the finding is gone.
     Findings that cases of the corpus show are known without an entry.  The same findings give the same file.
 

@@ -60,25 +60,25 @@ MINIMAL = "minimal.bin"
 
 
 @click.command("minimise")
-@click.argument("given", metavar="FILE|FIND")
+@click.argument("given", metavar="FILE|FINDING")
 @click.option("--target", metavar="T", help="The target; a finding names its own.")
 @click.option(
     "--with", "others", multiple=True, metavar="T", help="A testee whose verdict has to stay; may be repeated."
 )
 @campaign_option("The campaign that holds the findings.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Where it is written.")
-@click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="How long it may take; 60.")
+@click.option("--seconds", default=60.0, type=click.FloatRange(min=0.1), help="Time limit; 60.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def minimise(
     given: str, target: str | None, others: tuple[str, ...], directory: Path, out: Path | None, seconds: float,
     as_json: bool,
 ) -> NoReturn:  # fmt: skip
-    """Cut FILE, or the input of FIND, down to the smallest one that shows the same.
+    """Shrink FILE, or the input of FINDING, to the smallest one that shows the same.
 
-    FIND is the name of a find below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
-    `certify` takes it.  The reference's verdict stays the same, and that of everybody named with --with; of a find,
-    also that of those who were asked beside its target, if they can be had here.  A batch that was to be written, as
-    JSON, is made small and plain, and testees are asked to write it.
+    FINDING is the name of a finding below DIR, or its first characters.  T is a target of `fuzz run`, or a testee as
+    `certify` takes it.  The reference's verdict stays the same, and so do the verdicts of the testees that --with
+    names; for a finding also those of the testees that ran beside its target, if they can run here.  A batch to be
+    encoded, as JSON, is shrunk, and testees encode it.
 
     Exit codes: 0 it is written, 2 usage, 3 the target cannot be run or shows nothing.
     """

@@ -25,16 +25,16 @@ from kafkaproof.commands.output import say_json
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[FIND]...")
+@click.argument("names", nargs=-1, metavar="[FINDING]...")
 @campaign_option("The campaign that holds the findings.")
 @click.option("--releases", default=",".join(reaching.RELEASES), show_default=True, help="Of brokers; `all` for all.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def reach(names: tuple[str, ...], directory: Path, releases: str, as_json: bool) -> NoReturn:
     """Measure for each finding whether any producer can store it, or only a hostile broker can send it.
 
-    FIND is the name of a finding below DIR, or its first characters; all of them without one.  Their inputs are
+    FINDING is the name of a finding below DIR, or its first characters; all of them without one.  Their inputs are
     produced to a local broker of each release, and fetched back; answers are kept with the finding, in reach.json.
-    Of what a testee writes wrongly it is said that the question does not apply.
+    For findings about encoding the result is that reach does not apply.
 
     Exit codes: 0 all were measured, 2 usage, 3 a broker could not be started.
     """
@@ -93,20 +93,20 @@ OPS: Final = ("decode", "encode", "append", "fetch")
 
 
 @click.command("promote")
-@click.argument("names", nargs=-1, required=True, metavar="FIND…")
+@click.argument("names", nargs=-1, required=True, metavar="FINDING…")
 @campaign_option("The campaign, after triage.")
 @click.option("--cases", default=FOLDER, type=click.Path(path_type=Path), hidden=True)
 @click.option("--no-compile", is_flag=True, help="Write the case's file, and nothing else.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_compile: bool, as_json: bool) -> NoReturn:
-    """Make each FIND a case of the corpus, with what others answer to it, so that it cannot come back unnoticed.
+    """Make each FINDING a case of the corpus, with the answers of others, so that it cannot come back unnoticed.
 
-    FIND is the name of a finding that triage wrote, or its first characters.  Needs a checkout: the case is a file of
-    the area `found`, to be committed with the vectors.  The answer that is right is the reference's; look at it.
-    What a testee wrote wrongly becomes a case that encodes the same batch; what a broker did with a payload,
-    one that produces it with the same settings, and the broker's answer is right; where earlier payloads, a transaction
-    or the clock are part of it, a broker of that release is started here and repeats them.  Of what accuses the
-    reference the fault in the input says what is right, if there is one.
+    FINDING is the name of a finding that triage wrote, or its first characters.  Needs a checkout: the case is a file
+    of the area `found`, to be committed with the vectors.  The right answer is the reference's; review it.
+    A finding about encoding becomes a case that encodes the same batch.  A finding of a broker becomes a case that
+    produces the payload with the same settings, and the broker's answer is right; if earlier payloads, a transaction
+    or the clock are part of it, a broker of that release is started here and repeats them.  For a finding of the
+    reference, the fault in the input gives the right answer; without a known fault it is refused.
 
     Exit codes: 0 they are cases now, 2 usage, or one is a case already, or its right answer is unknown.
     """

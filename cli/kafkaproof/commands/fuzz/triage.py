@@ -13,6 +13,7 @@ import click
 from kafka_conformance.sanitize import printable
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.triage.deduplicate import (
+    FILE,
     FOLDER,
     TriagedFinding,
     by_cause,
@@ -20,12 +21,11 @@ from kafka_fuzz.triage.deduplicate import (
     last_night,
     read_triage,
     smallest,
-    write_triage,
 )
-from kafka_fuzz.triage.draft import draft_document, write_pages
+from kafka_fuzz.triage.draft import draft_document
 from kafka_fuzz.triage.night import read_night
 from kafka_fuzz.triage.report import write_reports
-from kafka_fuzz.triage.run import triaged
+from kafka_fuzz.triage.run import triage_and_write
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import campaign_option
 from kafkaproof.commands.output import say_json
@@ -40,7 +40,7 @@ existing = click.Path(path_type=Path, exists=True)
     help="A campaign; more of them are shards, and are merged into the first.  [default: kafkaproof-fuzz]",
 )  # fmt: skip
 @click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
-@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For reducing one.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For shrinking one.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
 @click.option("--all", "every", is_flag=True, help="Shrink and list all findings: known ones, and all of each cause.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -49,8 +49,9 @@ def triage(
 ) -> NoReturn:
     """Deduplicate and shrink findings, and draft a case for each below DIR/triage.
 
-    A line for each cause: its number of findings, and its smallest input.  Without --against, last night is what
-    triage said before the last rounds, which is kept as DIR/previous; or a campaign that somebody put there.
+    Prints a line for each cause: its number of findings, and its smallest input.  Without --against, the findings are
+    compared with the triage before the last rounds, which is kept as DIR/previous, or with a campaign that you put
+    there.
 
     Exit codes: 0 nothing new, 1 new findings, 2 usage.
     """
@@ -58,20 +59,12 @@ def triage(
     if not roots[0].is_dir():
         raise click.UsageError(f"there is no campaign in {roots[0]}")
     try:
-        findings = triaged(
-            roots,
-            against or last_night(roots[0]),
-            budget=Budget(RUNS, seconds),
-            every=every,
-            jobs=jobs,
-            report=progress_printer(quiet=as_json),
-        )
+        old, printer = against or last_night(roots[0]), progress_printer(quiet=as_json)
+        findings = triage_and_write(roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    path = write_triage(roots[0], findings)
-    write_pages(roots[0], findings)
     if as_json:
-        say_json({"file": str(path), "findings": [draft_document(finding) for finding in findings]})
+        say_json({"file": str(roots[0] / FOLDER / FILE), "findings": [draft_document(finding) for finding in findings]})
     else:
         print_causes(findings, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
@@ -113,13 +106,13 @@ JOBS: Final = 2
 @click.option("--against", type=click.Path(path_type=Path, exists=True), metavar="OLD", help="Last night's campaign.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def report_command(directory: Path, out: Path, against: Path | None, as_json: bool) -> NoReturn:
-    """Write what the campaign in DIR came to: HTML, Markdown, JSON lines, JUnit and SARIF.
+    """Write the report of the campaign in DIR: HTML, Markdown, JSON lines, JUnit and SARIF.
 
-    Does triage first, if that was not done since the last round, or --against says with what to compare; what was
-    reduced stays so.
+    Runs triage first, if there were rounds since the last triage, or with --against; findings that were shrunk stay
+    so.
 
-    Totals and failures are those of each target's last campaign; findings, cells and growth are of all that DIR has
-    seen.
+    Totals and failures are those of each target's last campaign; findings, cells and growth are those of all
+    campaigns in DIR.
 
     Exit codes: 0 nothing new, 1 new findings, 2 usage, 3 the harness failed in some round of a target's last
     campaign.
@@ -128,16 +121,8 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
         night = read_night(directory, [])
         if against is not None or is_stale(directory):
             old = against or last_night(directory)
-            found = triaged(
-                [directory],
-                old,
-                budget=Budget(RUNS, 10.0),
-                every=False,
-                jobs=JOBS,
-                report=progress_printer(quiet=as_json),
-            )
-            write_triage(directory, found)
-            write_pages(directory, found)
+            printer = progress_printer(quiet=as_json)
+            triage_and_write([directory], old, printer, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS)
         night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error

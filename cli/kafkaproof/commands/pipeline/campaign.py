@@ -16,9 +16,9 @@ from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.targets.named import NAMES
-from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, read_triage, write_triage
-from kafka_fuzz.triage.draft import draft_document, write_pages
-from kafka_fuzz.triage.run import triaged
+from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, read_triage
+from kafka_fuzz.triage.draft import draft_document
+from kafka_fuzz.triage.run import triage_and_write
 from kafka_pipeline.jobs.space import MOST_SEED
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.fuzz.run import ProfileChoice, split_targets
@@ -148,9 +148,7 @@ def known_list_text(path: Path | None) -> str:
 def deduplicated_findings(out: Path) -> list[TriagedFinding]:
     """The findings after triage, which runs only if it has not been done."""
     if not (out / FOLDER / FILE).is_file():
-        found = triaged([out], None, budget=Budget(RUNS, 10.0), every=False, jobs=2, report=_print_line)
-        write_triage(out, found)
-        write_pages(out, found)
+        triage_and_write([out], None, _print_line, budget=Budget(RUNS, 10.0), every=False, jobs=2)
     return read_triage(out)
 
 
