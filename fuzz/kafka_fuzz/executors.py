@@ -31,7 +31,16 @@ from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.encode.testees import Writers
 from kafka_fuzz.findings import TargetMode
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts, as_mutant, shrink_input, with_reference
+from kafka_fuzz.shrink.search import (
+    DEFAULT,
+    NOT_REPRODUCED,
+    Budget,
+    NotShown,
+    Verdicts,
+    as_mutant,
+    shrink_input,
+    with_reference,
+)
 from kafka_fuzz.shrink.worker import WAIT, Done, ShrinkTask
 from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
@@ -189,7 +198,7 @@ class InProcessExecutor:
             raise NoTarget(self._last_words)
         done = msgspec.json.decode(line, type=Done)
         if done.error or done.outcome is None or not done.outcome.is_finding:
-            raise NotShown(done.error or "the finding is not reproduced")
+            raise NotShown(done.error or NOT_REPRODUCED)
         return done
 
     def _run_task(self, task: ShrinkTask) -> bytes:
@@ -262,7 +271,7 @@ class TesteeExecutor:
         try:
             ((outcome, wanted),) = self.verdicts([data])
             if not outcome.is_finding:
-                raise NotShown("the finding is not reproduced")
+                raise NotShown(NOT_REPRODUCED)
             beside = CoTestees(self._joined(co_testees), data)
             done = shrink_input(
                 data,

@@ -79,7 +79,7 @@ def test_bytes_that_come_back_as_they_were_show_the_find(tmp_path: Path) -> None
     find = kept(tmp_path, SOUND)
     assert shows(find, ReachResult(kept="as it is"), SOUND)
     assert not shows(find, ReachResult(87), b"")
-    assert not shows(find, ReachResult(kept="anew"), SOUND)
+    assert not shows(find, ReachResult(kept="rewritten"), SOUND)
     assert not shows(find, ReachResult(kept="nothing"), b"")
 
 
@@ -88,9 +88,9 @@ def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
     (batch,) = decode(SOUND)
     rewritten = encode(replace(batch, partition_leader_epoch=3))
     accepts = Outcome("reference", "ok")
-    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), ReachResult(kept="anew"), rewritten)
+    assert shows(replace_outcome(kept(tmp_path, SOUND), accepts), ReachResult(kept="rewritten"), rewritten)
     refuses = Outcome("reference", "refused")
-    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="anew"), rewritten)
+    assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="rewritten"), rewritten)
 
 
 def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
@@ -101,8 +101,8 @@ def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
     rewritten = encode(replace(batch, partition_leader_epoch=3, max_timestamp=7))
     nothing = encode(replace(batch, records=(Record(0, 0, None, None),)))
     with FetchCheck() as shown:
-        assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), rewritten, shown)
-        assert not is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="anew"), nothing, shown)
+        assert is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="rewritten"), rewritten, shown)
+        assert not is_shown(ReachQuery(find, SOUND, "whole"), ReachResult(kept="rewritten"), nothing, shown)
         # Unknown: an input that shows nothing by itself, and a testee that does not exist.
         assert shown.by(find, nothing, rewritten) is None
         assert shown.by(replace_outcome(find, Outcome("process:./no-such-testee", "crash")), SOUND, rewritten) is None

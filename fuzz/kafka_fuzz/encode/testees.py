@@ -24,7 +24,7 @@ from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
 from kafka_fuzz.encode.values import Writing, simpler, writing
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.shrink.search import DEFAULT, Budget, NotShown, Verdicts
+from kafka_fuzz.shrink.search import DEFAULT, NOT_REPRODUCED, Budget, NotShown, Verdicts
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets.codecs import TOLERATED
 from kafka_fuzz.targets.outcome import ENDINGS, Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
@@ -154,7 +154,7 @@ class Writers:
             raise NotShown(str(error)) from None
         ((outcome, wanted),) = self.verdicts([best])
         if not outcome.is_finding:
-            raise NotShown("the finding is not reproduced")
+            raise NotShown(NOT_REPRODUCED)
         began, runs, tried, complete = time.monotonic(), 1, {best}, True
         candidates = simpler(best)
         while some := list(islice((each for each in candidates if each not in tried), MANY)):

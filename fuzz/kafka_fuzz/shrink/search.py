@@ -38,6 +38,10 @@ BATCH: Final = 64
 MOST_ROUNDS: Final = 12
 
 
+# Why an input is not shrunk if the target no longer shows its finding; triage then calls it gone.
+NOT_REPRODUCED: Final = "the finding is not reproduced"
+
+
 class NotShown(ValueError):
     """The predicate does not hold for the input itself."""
 
@@ -83,7 +87,7 @@ def shrink_input(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch
     """The same for a predicate over many candidates at once, which may be another process; and what it took."""
     search = _Search(same, budget, batch, shape_of(data), data)
     if not search.ask([data])[0]:
-        raise NotShown("the finding is not reproduced")
+        raise NotShown(NOT_REPRODUCED)
     try:
         search.run()
         complete = True

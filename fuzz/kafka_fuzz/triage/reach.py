@@ -57,7 +57,7 @@ class Tried(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         """The result as text."""
-        if self.shows and self.result.kept == "anew":
+        if self.shows and self.result.kept == "rewritten":
             return "writes the records again, and they still show it"
         return str(self.result)
 

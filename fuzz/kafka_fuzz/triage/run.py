@@ -21,7 +21,7 @@ from kafka_fuzz.campaign.known_findings import AlreadyKnown, already_known
 from kafka_fuzz.executors import Executor, NoTarget, open_executor
 from kafka_fuzz.findings import TargetMode, finding_name
 from kafka_fuzz.shrink import Budget, NotShown
-from kafka_fuzz.shrink.search import reference_verdict
+from kafka_fuzz.shrink.search import NOT_REPRODUCED, reference_verdict
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.deduplicate import (
@@ -43,7 +43,6 @@ from kafka_fuzz.triage.draft import drafted_cause, write_pages
 
 # For testing whether an input still shows its finding.
 ONCE: Final = Budget(runs=1)
-NOTHING: Final = "it shows nothing"
 # Fields of a finding that triage does not change.
 KEPT_FIELDS: Final = ("count", "seconds", "profile", "labels", "mode", "names", "outcomes", "expected")
 
@@ -250,7 +249,7 @@ def _stated(each: TriagedFinding, last: Last, known: AlreadyKnown) -> TriagedFin
     known_by = next(filter(None, reasons), "")
     was = bool(known_by) or any(key in last.open for key in each.keys)
     # A replay without a finding counts only if the input was replayed and showed the finding before.
-    if each.why_not.startswith(NOTHING):
+    if each.why_not.startswith(NOT_REPRODUCED):
         gone = was or any(key in last.gone for key in each.keys)
         return msgspec.structs.replace(each, state="gone" if gone else "new", known_by=known_by)
     return msgspec.structs.replace(each, state="known" if was else "new", known_by=known_by)
