@@ -363,17 +363,3 @@ DELETE_TOPICS: Final = Api(
         many("responses", (one("name", "string"), one("error_code", "int16"))),
     ),
 )  # fmt: skip
-
-APIS: Final = (
-    PRODUCE,
-    FETCH,
-    LIST_OFFSETS,
-    METADATA,
-    FIND_COORDINATOR,
-    API_VERSIONS,
-    CREATE_TOPICS,
-    DELETE_TOPICS,
-    INIT_PRODUCER_ID,
-    ADD_PARTITIONS_TO_TXN,
-    END_TXN,
-)

@@ -127,7 +127,6 @@ LONGER_VARINT: Final = Equivalence(
     reason="readers accept up to 5 bytes for a varint and 10 for a varlong",
     fields=("data",),
 )
-ALL: Final = (*EQUIVALENCES, LONGER_VARINT)
 # A field of a batch, or an offset of one of its records.
 _FIELD: Final = re.compile(r"batches\[(?P<batch>\d+)\](?:\.records\[\d+\](?=\.offset$))?\.(?P<field>\w+)")
 # They follow from the width of other fields.
