@@ -39,11 +39,13 @@ def test_bench() -> None:
     assert done.exit_code == 0
     assert set(repeats) == set(COLUMNS)
     assert all(each["executions"] > 0 and each["lines"] > 0 for each in repeats.values())
-    for counted in ("firsts", "finds"):
+    for counted in ("firsts", "findings"):
         assert len(repeats["model"][counted]) > len(repeats["plain"][counted])
     for each in repeats.values():
         # Both keys have target, class and detail; then comes the function, or the fault and the rule.
-        assert {find.rpartition("|")[0] for find in each["finds"]} == {one.rpartition("|")[0] for one in each["firsts"]}
+        assert {find.rpartition("|")[0] for find in each["findings"]} == {
+            one.rpartition("|")[0] for one in each["firsts"]
+        }
 
 
 def test_buckets_of_inputs_without_a_known_fault() -> None:

@@ -87,7 +87,7 @@ def shrink_input(data: bytes, same: SameMany, *, budget: Budget = DEFAULT, batch
     """The same for a predicate over many candidates at once, which may be another process; and what it took."""
     search = _Search(same, budget, batch, shape_of(data), data)
     if not search.ask([data])[0]:
-        raise NotShown(NOT_REPRODUCED)
+        raise NotShown("its outcome differs from run to run")
     try:
         search.run()
         complete = True
