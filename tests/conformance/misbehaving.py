@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import ConnectionSpec
 
 Script = Callable[..., ConnectionSpec]

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.runner.smoke import passed, smoke
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, BadConnect, CannotRun

@@ -11,7 +11,8 @@ from kafka_brokers.fake_broker.server import Tape
 from kafka_conformance.judge.consuming import compare_consumed
 from kafka_conformance.judge.observation import ConsumedRecords, Observation, observe
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import confluent_kafka_
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.known import connect

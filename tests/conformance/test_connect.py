@@ -9,7 +9,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from kafka_conformance.judge.observation import ConsumedRecords, Decoded
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import (
     DEFAULT_MEMORY,
     NODE_MEMORY,

@@ -12,7 +12,8 @@ from msgspec import UNSET
 from kafka_brokers.fake_broker import END
 from kafka_conformance.judge.observation import ConsumedRecords, Crashed, Exceeded, Observation, Skipped
 from kafka_conformance.process.fetch_client import BadLine, parse_printed_line
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import check_connect, connect
 from kafka_conformance.testees.protocol import Refusal

@@ -21,8 +21,8 @@ from tests.java.mutate import mutant
 from tests.java.streams import stream
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Refused, Skipped
-from kafka_conformance.runner.requests import group_cases, request_for
-from kafka_conformance.runner.sandbox import CaseRequest, Sandbox
+from kafka_conformance.runner.requests import CaseRequest, group_cases, request_for
+from kafka_conformance.runner.sandbox import Sandbox
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 

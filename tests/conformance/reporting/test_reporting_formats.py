@@ -147,8 +147,8 @@ def test_markdown_is_deaf(collected: Collection) -> None:
 def test_badge(number: int, collected: Collection) -> None:
     """Picture and endpoint say the same; the picture is one that loads nothing."""
     entry = collected.entries[number]
-    drawn = ElementTree.fromstring(formats.picture(entry))
-    endpoint = json.loads(formats.endpoint(entry))
+    drawn = ElementTree.fromstring(formats.badge_picture(entry))
+    endpoint = json.loads(formats.badge_endpoint(entry))
 
     assert endpoint["schemaVersion"] == 1
     assert drawn.get("aria-label") == f"{endpoint['label']}: {endpoint['message']}"
@@ -201,10 +201,10 @@ def test_badge_says_the_certificate(whole: object, collected: Collection) -> Non
     """Green is who is certified, with the score."""
     assert callable(whole)
     done = collect(read_collection([whole()]), cases=collected.cases)
-    endpoint = json.loads(formats.endpoint(done.entries[0]))
+    endpoint = json.loads(formats.badge_endpoint(done.entries[0]))
 
     assert (endpoint["message"], endpoint["color"]) == ("certified · 1.000", "brightgreen")
-    assert formats.GREEN in formats.picture(done.entries[0])
+    assert formats.GREEN in formats.badge_picture(done.entries[0])
 
 
 def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
