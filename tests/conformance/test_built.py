@@ -16,6 +16,7 @@ from kafka_conformance.testees.connection import VIRTUAL_MACHINE_MEMORY, BadConn
 from kafka_conformance.testees.known import connect, find_testee, known_testees
 from kafka_conformance.testees.recipe import BuildError, ToolchainMissing, first_error
 from kafka_records import Batch, Record, encode
+from kafkaproof.cli import kafkaproof
 from kafkaproof.commands.testees import testees as command
 
 SOURCES = Path(__file__).resolve().parents[2] / "conformance" / "testees"
@@ -214,7 +215,7 @@ def test_build_all_leaves_out_what_cannot_be_built(toys: Path) -> None:
 def test_a_folder_without_recipes_is_an_error(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that the user names and that holds no recipe is reported with its path."""
     monkeypatch.setenv(recipe.SOURCES_VARIABLE, str(toys / "nowhere"))
-    done = CliRunner().invoke(command, ["build", "--all"])
+    done = CliRunner().invoke(kafkaproof, ["testees", "build", "--all"])
 
     assert done.exit_code == 3
     assert done.output == f"KAFKAPROOF_TESTEES={toys / 'nowhere'} holds no */testee.toml\n"

@@ -38,7 +38,15 @@ def test_report_writes_everything(wrong: Path, hostile: Path, tmp_path: Path) ->
     own = {"badge.json", "badge.svg", "certificate.json", "junit.xml", "result.ndjson"}
 
     assert done.exit_code == 0, done.output
-    assert whole == {"index.html", "report.json", "report.sarif", "summary.md", "matrix.json", "matrix.svg"}
+    assert whole == {
+        "index.html",
+        "report.json",
+        "report.sarif",
+        "summary.md",
+        "matrix.json",
+        "matrix.svg",
+        "pages.json",
+    }
     assert [{path.name for path in folder.iterdir()} for folder in tmp_path.iterdir() if folder.is_dir()] == [own] * 3
     assert str(tmp_path / "index.html") in done.stdout
     assert "\x1b" not in done.stdout
