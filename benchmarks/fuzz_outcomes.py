@@ -111,7 +111,7 @@ WITHOUT_WORDS: Final = tuple(each for each in EDITS if each[1] is not put_word)
 MOST_REPLAYED: Final = 4000
 
 
-class OutcomeRepeat(msgspec.Struct, rename={"findings": "finds", "skipped": "stepped_over"}):
+class OutcomeRepeat(msgspec.Struct):
     """One repeat.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,14 @@ def test_a_folder_without_recipes_is_an_error(toys: Path, monkeypatch: pytest.Mo
 
     assert done.exit_code == 3
     assert done.output == f"KAFKAPROOF_TESTEES={toys / 'nowhere'} holds no */testee.toml\n"
+
+
+def test_a_source_that_is_missing(toys: Path) -> None:
+    """A source that the recipe names and that is not there is one line with the file of the recipe and its name."""
+    one = replace(toy(toys), sources=("no.sum",))
+
+    with pytest.raises(BuildError, match=r"testee\.toml: 'sources' names no\.sum, which is not there$"):
+        recipe.build_testee(one)
 
 
 def test_the_cache_cannot_be_written(toys: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,6 +174,13 @@ def test_a_good_run_says_so(corpus: list[Case]) -> None:
     assert re.search(r"^all +· +2 +1\.000$", text, re.MULTILINE)
 
 
+def test_an_area_without_answers_has_no_score(corpus: list[Case]) -> None:
+    """An area in which every case was skipped shows a dash, not the score of the whole run."""
+    lines = [line("a.v", "agree"), line("a.i", "agree", expected="invalid"), line("b.v", "skipped")]
+
+    assert re.search(r"^b .* –$", plain(make(lines, corpus)), re.MULTILINE)
+
+
 def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> None:
     """A case id is never broken, so that it can be copied."""
     name = f"a.{'long_name_' * 8}[parameter]"

@@ -241,7 +241,7 @@ def test_replay_of_an_encode_finding_is_a_batch(written: Path, tmp_path: Path) -
         "0" * 16, key, {key: ""}, "new", find.outcome, finding_input(written, find), 1, "ok", 1, mode="encode"
     )
     rule = accepted_entry(triaged, "seen", tmp_path)
-    fixed = msgspec.structs.replace(rule, id="fixed", target="reference", keys=("reference|*",))
+    fixed = msgspec.structs.replace(rule, id="fixed", testee="reference", keys=("reference|*",))
     (tmp_path / KNOWN_FILE).write_text(known_list_file([rule, fixed]))
     replayed = {
         each.id: each.state

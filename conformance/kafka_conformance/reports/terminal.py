@@ -133,11 +133,19 @@ def _table(report: Report, on: Console) -> Table:
         heading = outcome.replace("_", "\n" if on.is_terminal else " ")
         footer = _number(counts[outcome], outcome)
         table.add_column(heading, footer=footer, justify="right", vertical="bottom", no_wrap=True)
-    table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
+    scored = not report.results.header.only
+    if scored:
+        table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
     for area, numbers in report.by_area().items():
         cells = [_number(numbers[outcome], outcome) for outcome in shown]
-        table.add_row(area, *cells, f"{report.certificate.areas[area]:.3f}")
+        table.add_row(area, *cells, *[_area_score(report, area, numbers)] * scored)
     return table
+
+
+def _area_score(report: Report, area: str, numbers: Mapping[Outcome, int]) -> Text:
+    if not any(count for outcome, count in numbers.items() if outcome != "skipped"):
+        return Text("–", style="dim")  # no case was answered
+    return Text(f"{report.certificate.areas[area]:.3f}")
 
 
 def _number(count: int, outcome: Outcome) -> Text:
@@ -146,6 +154,10 @@ def _number(count: int, outcome: Outcome) -> Text:
 
 def _verdict(report: Report) -> Iterator[Text]:
     certificate = report.certificate
+    if report.results.header.only:
+        yield Text("a part of the corpus, so no score and no certificate", style="dim")
+        yield from _coverage(report)
+        return
     if certificate.certified:
         known, others = len(report.findings) - len(report.fresh), len(report.fresh)
         parts = [_counted(known, "known deviation")] * bool(known) + [_counted(others, "minor finding")] * bool(others)

@@ -125,7 +125,8 @@ def _say_hello(talk: _Talk) -> Generator[SmokeCheck, None, HelloReply]:
     problem = "" if hello.protocol == protocol.PROTOCOL else f"it speaks protocol {hello.protocol}"
     unknown = set(hello.decode.magics + hello.encode.magics) - {0, 1, 2}
     problem = problem or (f"it announces magic {sorted(unknown)}" if unknown else "")
-    yield SmokeCheck("hello", problem, printable(f"{hello.name} {hello.version}, {hello.language}, {hello.runtime}"))
+    about = ", ".join(filter(None, (f"{hello.name} {hello.version}", hello.language, hello.runtime)))
+    yield SmokeCheck("hello", problem, printable(about))
     return hello
 
 

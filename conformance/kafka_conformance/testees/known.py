@@ -173,7 +173,7 @@ def known_testees() -> tuple[KnownTestee, ...]:
 
 @cache
 def _from_entry_points() -> tuple[KnownTestee, ...]:
-    """Testees of installed packages above this one; an entry point names an object of type `Known`."""
+    """Testees of installed packages above this one; an entry point names a `KnownTestee`."""
     loaded = (entry.load() for entry in entry_points(group=TESTEE_GROUP))
     return tuple(sorted((known for known in loaded if isinstance(known, KnownTestee)), key=lambda known: known.name))
 

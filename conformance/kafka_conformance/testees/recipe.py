@@ -396,8 +396,14 @@ def _locked(built: Path, on_wait: Callable[[], None]) -> Iterator[int]:
 
 
 def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
-    """Copy the sources of *recipe* to *folder*; those from outside of the recipe's folder are next to the others."""
+    """Copy the sources of *recipe* to *folder*; those from outside of the recipe's folder are next to the others.
+
+    Raises:
+        BuildError: the recipe names a source that is not there.
+    """
     for name in recipe.sources:
+        if not (recipe.folder / name).exists():
+            raise BuildError(f"{recipe.folder / FILE}: 'sources' names {name}, which is not there")
         outside = name.startswith("../") or Path(name).is_absolute()
         source, copy = recipe.folder / name, folder / (Path(name).name if outside else name)
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,8 @@ def test_certify_writes_every_format(wrong: Path) -> None:
 
     assert len(folders) == 2
     assert [{path.name for path in folder.iterdir()} for folder in folders] == [own, own]
-    assert {path.name for path in wrong.iterdir() if path.is_file()} == {"report.html", "report.sarif", "summary.md"}
+    above = {"report.html", "report.sarif", "summary.md", "pages.json"}
+    assert {path.name for path in wrong.iterdir() if path.is_file()} == above
 
 
 def test_report_writes_everything(wrong: Path, hostile: Path, tmp_path: Path) -> None:
