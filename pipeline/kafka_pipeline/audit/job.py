@@ -68,7 +68,7 @@ class Audit:
     Attributes:
         path: a segment, or a directory with segments below it, which every executor reaches.
         out: the folder, which every executor reaches.
-        now_ms: the time that timestamps are held against.
+        now_ms: the time that timestamps are compared with.
         split: bytes in one task.
         contiguous: whether missing offsets are errors, for logs without compaction.
     """

@@ -217,7 +217,7 @@ class AuditReport(msgspec.Struct, kw_only=True):
 
     Attributes:
         path: what was audited.
-        now_ms: the time that timestamps were held against.
+        now_ms: the time that timestamps were compared with.
         severities: how many findings there are of each.
         logs: in the order of their paths.
     """

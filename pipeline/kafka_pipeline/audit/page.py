@@ -172,7 +172,7 @@ def _facts(log: LogReport) -> Iterator[tuple[str, str]]:
         "segments",
         f"{len(log.segments):,}, {size:,} bytes" + (f", of which {unread:,} were not read" if unread else ""),
     )
-    yield "offsets", f"{log.first_offset:,} to {log.last_offset:,}; {log.missing:,} not there, in {log.gaps:,} places"
+    yield "offsets", f"{log.first_offset:,} to {log.last_offset:,}; {log.missing:,} missing, in {log.gaps:,} gaps"
     yield (
         "entries",
         f"{numbers.get('entries', 0):,}, of which {numbers.get('control', 0):,} control batches, "
@@ -197,7 +197,7 @@ def _facts(log: LogReport) -> Iterator[tuple[str, str]]:
     if log.counts.newest >= 0:
         yield "times", f"{_time(log.counts.oldest)} to {_time(log.counts.newest)}"
     beside = sorted({name for segment in log.segments for name in segment.beside})
-    yield "beside it", ", ".join(beside) or "no index"
+    yield "other files", ", ".join(beside) or "no index"
 
 
 def _time(milliseconds: int) -> str:

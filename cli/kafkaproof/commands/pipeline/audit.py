@@ -29,7 +29,7 @@ MIB: Final = 1 << 20
               help="The output: one folder for each audit.")  # fmt: skip
 @click.option("--contiguous", is_flag=True, help="Missing offsets are errors: for logs without compaction.")
 @click.option(
-    "--now", type=int, metavar="MS", help="The time that timestamps are held against; by default the clock's."
+    "--now", type=int, metavar="MS", help="The time that timestamps are compared with; by default the clock's."
 )
 @click.option("--split", type=click.IntRange(min=1), default=256, show_default=True, metavar="MIB",
               help="What one task reads.")  # fmt: skip
@@ -51,7 +51,7 @@ def audit(
     """Judge a segment file, or all segments below a directory: every rule that data at rest can break.
 
     A partition's directory is one log: its offsets, producers and transactions are followed from segment to segment,
-    and its indexes are held against it.  Every entry is read, nothing is written there.  DIR gets index.html,
+    and its indexes are compared with it.  Every entry is read, nothing is written there.  DIR gets index.html,
     report.json, findings.parquet, segments.parquet and a manifest.  A run that was stopped goes on.
 
     Exit codes: 0 clean (notes aside), 1 errors or warnings, 2 usage, 3 could not be run, 130 interrupted.
