@@ -118,7 +118,7 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Pa
 def test_a_bad_shard_is_done_again_alone(opened: Opener, fuzzed: CampaignSettings, same: Tree) -> None:
     """A damaged shard is detected by its hash, and only that shard runs again, to the same bytes."""
     before, log = same(fuzzed.out), list(read_log(fuzzed.out))
-    bad, other = sorted((fuzzed.out / "rounds/round=000000/what=findings").iterdir())[:2]
+    bad, other = sorted((fuzzed.out / "rounds/round=000000/what=finds").iterdir())[:2]
     since = other.stat().st_mtime_ns
     data = bytearray(bad.read_bytes())
     data[len(data) // 2] ^= 1
