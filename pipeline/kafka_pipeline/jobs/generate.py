@@ -31,7 +31,7 @@ STAGED: Final = "staged"
 LISTED: Final = "listed"
 DROPPED: Final = "dropped"
 CASES: Final = "cases"
-COVERAGE: Final = "cases.parquet"
+COVERAGE: Final = "coverage.parquet"
 CHECKED: Final = "checked"
 # Shards that are made again at a time: so much more of the disk is taken while checking.
 AT_ONCE: Final = 16
