@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from kafka_conformance.testees.known import PLANTED_BUGS_GROUP, TESTEE_GROUP
+from kafka_conformance.testees.recipe import FILE, recipes
 from kafka_conformance.version import installed_version
 from kafka_pipeline.spark.pack import OURS, archive_contents
 
@@ -29,3 +30,20 @@ def test_archive_holds_each_package_and_its_entry_points(tmp_path: Path) -> None
     points = {entry.group: entry.module for entry in ours.entry_points}
     for group in (TESTEE_GROUP, PLANTED_BUGS_GROUP):
         assert points[group].partition(".")[0] in OURS
+
+
+def test_archive_holds_the_recipes_of_testees(tmp_path: Path) -> None:
+    """Executors can build what a campaign starts, from a wheel as from a checkout."""
+    prefix = "kafka_conformance/adapters/"
+    packed = {name.partition(prefix)[2]: path for name, path in archive_contents().items() if prefix in name}
+    for recipe in recipes():
+        assert f"{recipe.folder.name}/{FILE}" in packed
+        for source in recipe.sources:
+            assert not PurePosixPath(source).is_absolute()
+    for name, path in packed.items():
+        copied = tmp_path / name
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(path.read_bytes())
+    for recipe in recipes():
+        for source in recipe.sources:
+            assert (tmp_path / recipe.folder.name / source).exists(), source

@@ -142,7 +142,7 @@ def _table(report: Report, on: Console) -> Table:
     return table
 
 
-def _area_score(report: Report, area: str, numbers: Mapping[Outcome, int]) -> Text:
+def _area_score(report: Report, area: str, numbers: Mapping[str, int]) -> Text:
     if not any(count for outcome, count in numbers.items() if outcome != "skipped"):
         return Text("–", style="dim")  # no case was answered
     return Text(f"{report.certificate.areas[area]:.3f}")

@@ -23,6 +23,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
+from kafka_conformance.testees.recipe import folder_of_sources
 from kafka_pipeline.spark.needs import PipelineError
 from kafka_pipeline.spark.tables import spark_failures
 
@@ -64,7 +65,11 @@ def write_archive(out: Path) -> int:
 def archive_contents() -> dict[str, Path]:
     """Files for `site-packages`, by name in the archive."""
     folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-    found = {name: path for package in OURS for name, path in _package(package)}
+    found: dict[str, Path] = {}
+    for package in OURS:
+        found |= _package(package)
+    # Inside of the package in a wheel; a checkout has them beside it.
+    found |= _files(folder_of_sources(), "kafka_conformance/adapters")
     found |= dict(_metadata())
     for each in _needed():
         for file in each.files or []:
@@ -89,15 +94,20 @@ def _distribution() -> Distribution:
         raise PipelineError("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
 
 
-def _package(package: str) -> Iterator[tuple[str, Path]]:
+def _package(package: str) -> dict[str, Path]:
     """The files of a package of ours, wherever it is imported from."""
     spec = find_spec(package)
     assert spec is not None
     assert spec.origin is not None
-    top = Path(spec.origin).parent
-    for path in top.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield f"{package}/{path.relative_to(top).as_posix()}", path
+    return _files(Path(spec.origin).parent, package)
+
+
+def _files(top: Path, name: str) -> dict[str, Path]:
+    return {
+        f"{name}/{path.relative_to(top).as_posix()}": path
+        for path in top.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
 
 
 def _needed() -> list[Distribution]:
