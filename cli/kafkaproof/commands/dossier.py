@@ -10,7 +10,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers.releases import find_release
-from kafka_conformance.dossiers import folder, reach
+from kafka_conformance.dossiers import folder
+from kafka_conformance.judge import broker_reach
 from kafka_conformance.dossiers.causes import CauseGroup
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
@@ -61,15 +62,15 @@ def dossier(
 
 def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     """Run cases on brokers and keep the answers; the number of cases for each broker."""
-    from kafka_conformance.dossiers.reach import measure
+    from kafka_conformance.judge.broker_reach import measure
     from kafka_conformance.reports.collection import cases_by_id
 
     ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})
     requested = {}
     for release in (find_release(name).name for name in releases):
-        todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
+        todo = list(broker_reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
         answers = measure(release, todo, Path(MEASURED)) if todo else {}
-        reach.write_reach(reach.merge_reach(release, answers))
+        broker_reach.write_reach(broker_reach.merge_reach(release, answers))
         requested[release] = len(todo)
     return requested
 
@@ -103,7 +104,7 @@ def _document(groups: Sequence[CauseGroup]) -> dict[str, Any]:
                 "title": group.cause.title,
                 "outcome": group.outcome,
                 "case": group.case.id,
-                "reach": reach.input_origin(group.case, reach.reach_of(group.case)),
+                "reach": broker_reach.input_origin(group.case, broker_reach.reach_of(group.case)),
                 "cases": [line.case for line in group.lines],
             }
             for group in groups

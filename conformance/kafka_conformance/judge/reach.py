@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kafka_brokers.releases import RELEASES
-from kafka_conformance.dossiers.reach import BROKERS_OWN, ReachResult, load_reach, reach_of, reach_result
+from kafka_conformance.judge.broker_reach import BROKERS_OWN, ReachResult, load_reach, reach_of, reach_result
 from kafka_conformance.judge.canonical import is_canonical
 from kafka_conformance.judge.grade import Reach
 from kafka_conformance.judge.supported import OLDEST_INVALID_LOGS, OLDEST_LOGS, SUPPORTED, SupportedReleases

@@ -26,7 +26,7 @@ import kafka_records
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import ScenarioRequest
 from kafka_brokers.wire.errors import error_name
-from kafka_conformance.dossiers.reach import replay_cases
+from kafka_conformance.judge.broker_reach import replay_cases
 from kafka_conformance.judge.observation import (
     Crashed,
     Decoded,

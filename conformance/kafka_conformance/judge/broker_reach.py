@@ -92,7 +92,7 @@ class MeasuredReach(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class BrokerReach:
     """Answers to the bytes of one case, releases in order; *predicted* if the reference gave them."""
 
     answers: Mapping[str, ReachResult]
@@ -109,7 +109,7 @@ def order(releases: Iterable[str]) -> list[str]:
     return sorted(releases, key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
-def input_origin(case: Case, reach: Reach) -> Who:
+def input_origin(case: Case, reach: BrokerReach) -> Who:
     """The least privileged party that can cause the input."""
     if case.op == "encode":
         return "writers"
@@ -147,10 +147,10 @@ def _of_broker(batch: Batch) -> bool:
     return stamped or batch.control or len(batch.records) != span
 
 
-def reach_of(case: Case) -> Reach:
+def reach_of(case: Case) -> BrokerReach:
     """Answers of brokers to the bytes of *case*: recorded, else measured, else predicted."""
     if case.op != "decode":
-        return Reach({})
+        return BrokerReach({})
     scenario = scenario_for(case)
     recorded = _recorded().get(case.id)
     if recorded is not None and recorded.brokers and recorded.sha256 == content_hash(case):
@@ -159,11 +159,11 @@ def reach_of(case: Case) -> Reach:
         found = {
             release: reach_result(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps
         }
-        return Reach({release: found[release] for release in order(found)})
+        return BrokerReach({release: found[release] for release in order(found)})
     kept = load_reach().get(case.id)
     if kept is not None and kept.sha256 == content_hash(case):
-        return Reach({release: kept.answers[release] for release in order(kept.answers)})
-    return Reach({} if isinstance(case.input, Recipe) else _predicted(case, scenario), predicted=True)
+        return BrokerReach({release: kept.answers[release] for release in order(kept.answers)})
+    return BrokerReach({} if isinstance(case.input, Recipe) else _predicted(case, scenario), predicted=True)
 
 
 def _predicted(case: Case, scenario: Scenario) -> dict[str, ReachResult]:
