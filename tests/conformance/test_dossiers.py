@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from tests.conformance import reproducer_runs
 
 from kafka_conformance.dossiers import folder, pages
-from kafka_conformance.judge import broker_reach
 from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
+from kafka_conformance.judge import reach
 from kafka_conformance.judge.verdict import SEVERITIES, Verdict
 from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
 from kafka_conformance.runner.results import read_results as read_result
@@ -126,13 +126,13 @@ def test_what_differs_from_run_to_run_is_left_out(text: str, same: str) -> None:
 
 def test_reach_is_what_brokers_answered(cases: Mapping[str, Case]) -> None:
     """A payload that 4.4.0 stored reaches consumers by any producer, and one that it refused does not."""
-    stored, refused = broker_reach.reach_of(cases[STORED]), broker_reach.reach_of(cases[OVERLONG])
+    stored, refused = reach.reach_of(cases[STORED]), reach.reach_of(cases[OVERLONG])
 
     assert "4.4.0" in stored.stored()
     assert not stored.predicted
-    assert broker_reach.input_origin(cases[STORED], stored) == "producers"
+    assert reach.input_origin(cases[STORED], stored) == "producers"
     assert refused.answers["4.4.0"].error_code == 87
-    assert broker_reach.input_origin(cases[OVERLONG], refused) == "hostile"
+    assert reach.input_origin(cases[OVERLONG], refused) == "hostile"
 
 
 @pytest.mark.parametrize("field", ["records.length", "records[0].offset", "records[0].timestamp", "records[0].key"])
@@ -146,18 +146,18 @@ def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
     """Any producer can have one aborted; a marker of a newer version, or what was cleaned, comes from a broker."""
     names = ("two_producers", "marker_with_a_newer_key", "nothing_but_what_was_cleaned[one]")
     found = [
-        broker_reach.input_origin(case, broker_reach.reach_of(case)) for case in (cases[f"read_committed.{name}"] for name in names)
+        reach.input_origin(case, reach.reach_of(case)) for case in (cases[f"read_committed.{name}"] for name in names)
     ]
     assert found == ["producers", "brokers", "brokers"]
 
 
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
     """Cases without a recorded answer were measured on every release they concern, in their present form."""
-    kept = broker_reach.load_reach()
+    kept = reach.load_reach()
     assert kept
     for case in (case for case in cases.values() if case.op == "decode" and case.id in kept):
-        assert list(broker_reach.unmeasured([case], "4.4.0")) == []
-        assert "2.8.2" in broker_reach.reach_of(case).answers
+        assert list(reach.unmeasured([case], "4.4.0")) == []
+        assert "2.8.2" in reach.reach_of(case).answers
 
 
 def test_a_broker_may_place_a_batch(cases: Mapping[str, Case]) -> None:
@@ -166,19 +166,19 @@ def test_a_broker_may_place_a_batch(cases: Mapping[str, Case]) -> None:
     assert isinstance(data, bytes)
     placed = (7).to_bytes(8, "big") + data[8:12] + bytes(4) + data[16:]
 
-    assert broker_reach.placed(placed) == broker_reach.placed(data)
-    assert broker_reach.placed(data[:30] + b"\x55" + data[31:]) != broker_reach.placed(data)
+    assert reach.placed(placed) == reach.placed(data)
+    assert reach.placed(data[:30] + b"\x55" + data[31:]) != reach.placed(data)
 
 
 def test_more_answers_are_kept_beside_those_before(tmp_path: Path, cases: Mapping[str, Case]) -> None:
     """A measurement adds a release to a case; releases stay in order, and the file is read back."""
     id_ = "resources.flood_of_headers[large]"
-    kept = broker_reach.merge_reach("0.11.0.3", {id_: (cases[id_], broker_reach.ReachResult(error_code=2))})
-    broker_reach.write_reach(kept, tmp_path / "reach.ndjson")
+    kept = reach.merge_reach("0.11.0.3", {id_: (cases[id_], reach.ReachResult(error_code=2))})
+    reach.write_reach(kept, tmp_path / "reach.ndjson")
     again = [json.loads(row) for row in (tmp_path / "reach.ndjson").read_bytes().splitlines()]
 
     entry = next(row for row in again if row["case"] == id_)
-    assert list(entry["answers"]) == broker_reach.order(entry["answers"])
+    assert list(entry["answers"]) == reach.order(entry["answers"])
     assert entry["answers"]["0.11.0.3"] == {"error_code": 2}
     assert "4.4.0" in entry["answers"]
 

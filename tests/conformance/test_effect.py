@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_conformance.judge.effect import effect_of, plain_path
 from kafka_conformance.judge.grade import Effect
+from kafka_conformance.judge.grading import effect_of, plain_path
 from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case, Expectation, Op
 from kafka_records import Batch, Record

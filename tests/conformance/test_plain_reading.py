@@ -5,9 +5,10 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 
-from kafka_conformance.judge.canonical import has_usual_times, is_canonical
-from kafka_conformance.judge.plain_reading import plain_reading
-from kafka_corpus.vectors import input_of, load_vectors
+from kafka_conformance.judge.grading import plain_reading
+from kafka_conformance.judge.reach import has_usual_times, is_canonical
+from kafka_corpus.vector_format import input_of
+from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Record, RecordFormatError, decode, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.layout import CRC_OFFSET_V2, RECORD_COUNT_OFFSET_V2

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.judge.profiles import (
-    PROFILES,
+from kafka_brokers.releases import SUPPORTED
+from kafka_conformance.judge.grade import PROFILES
+from kafka_conformance.reports.profiles import (
     Announced,
     AnswerCounts,
+    Certification,
+    certify_profiles,
     deciding_profiles,
+    is_left_out,
+    placed_case,
     profile_grade,
 )
-from kafka_conformance.judge.supported import SUPPORTED
-from kafka_conformance.reports.certification import Certification, certify, is_left_out, placed_case
 from kafka_conformance.runner.kept_results import CorpusContents, kept_files, read_kept
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_corpus.case import Case
@@ -21,7 +24,7 @@ from kafka_corpus.vectors import load_vectors
 
 RESULTS = Path(__file__).parents[2] / "results"
 KEPT = [file.stem for file in kept_files(RESULTS)]
-FULL = {
+FULL: dict[str, object] = {
     "decode": {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]},
     "encode": {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]},
 }
@@ -56,7 +59,7 @@ def results_of(lines: list[ResultLine], testee: dict[str, object]) -> Results:
 
 def certified(outcome: str, why: str = "") -> Certification:
     """A testee that announces everything, and has the same outcome in each case."""
-    return certify(results_of([line(case, outcome, why) for case in corpus().cases], FULL), by_id())
+    return certify_profiles(results_of([line(case, outcome, why) for case in corpus().cases], FULL), by_id())
 
 
 def test_agreement_passes_every_profile() -> None:
@@ -78,7 +81,7 @@ def test_a_testee_that_skips_everything_passes_nothing() -> None:
 def test_a_testee_that_does_one_thing_for_all_passes_nothing(outcome: str) -> None:
     """Null testees: one that always crashes, one that refuses all, one that takes all."""
     lines = [line(case, _null_outcome(case, outcome)) for case in corpus().cases]
-    found = certify(results_of(lines, FULL), by_id())
+    found = certify_profiles(results_of(lines, FULL), by_id())
     passed = {each.profile for each in found.profiles if each.grade == "pass"}
     if outcome == "crash":
         assert passed == set()
@@ -98,26 +101,26 @@ def _null_outcome(case: Case, outcome: str) -> str:
 
 @pytest.mark.parametrize("name", KEPT)
 def test_a_perfect_codec_with_the_same_api_passes(name: str) -> None:
-    """The reference behind the mask of each known codec: what that codec skips is skipped, all else is right."""
+    """The reference skips the cases that a known codec skips, and is right in all others."""
     done = kept(name)
     masked = [
         each if each.outcome == "skipped" else line(by_id()[each.case], "agree")
         for each in done.lines
         if each.case in by_id()
     ]
-    found = certify(Results(done.header, tuple(masked), None), by_id())
+    found = certify_profiles(Results(done.header, tuple(masked), None), by_id())
     assert {each.profile: each.missing for each in found.profiles if each.grade != "pass"} == {}
 
 
 def test_the_reference_passes_every_profile() -> None:
-    found = certify(kept("reference-0.1.0"), by_id())
+    found = certify_profiles(kept("reference-0.1.0"), by_id())
     assert {each.grade for each in found.profiles} == {"pass"}
 
 
 def test_one_fail_fails_its_profile_and_column_only() -> None:
     id_ = "gzip.several_members[in-a-value]"
     lines = [line(case, "rejects_valid" if case.id == id_ else "agree") for case in corpus().cases]
-    found = certify(results_of(lines, FULL), by_id())
+    found = certify_profiles(results_of(lines, FULL), by_id())
     assert [each.profile for each in found.profiles if each.grade == "fail"] == ["consumer"]
     (consumer, *_) = found.profiles
     assert {column.compression: column.grade for column in consumer.compressions} == {
@@ -133,18 +136,18 @@ def test_one_fail_fails_its_profile_and_column_only() -> None:
 def test_what_stops_the_process_fails_the_hostile_profile() -> None:
     id_ = "varint.high_bits_of_the_fifth_byte[offset_delta 0x70]"
     case = by_id()[id_]
-    found = certify(results_of([line(case, "crash")], FULL), by_id())
+    found = certify_profiles(results_of([line(case, "crash")], FULL), by_id())
     assert [each.grade for each in found.causes] == ["HOSTILE"]
     assert found.failed() == ()
     assert found.failed(["hostile"]) == ("hostile",)
-    lenient = certify(
+    lenient = certify_profiles(
         results_of([line(by_id()["varint.fifth_byte_continues[none-offset_delta]"], "agree")], FULL), by_id()
     )
     assert lenient.failed(strict=True) == ()
 
 
 def test_what_is_not_announced_counts_nowhere() -> None:
-    testee = {"decode": {"magics": [2], "compressions": ["none"]}}
+    testee: dict[str, object] = {"decode": {"magics": [2], "compressions": ["none"]}}
     lines = [
         ResultLine(
             case=case.id, outcome="skipped", area=case.area, op=case.op, expected=case.expect.verdict,
@@ -153,7 +156,7 @@ def test_what_is_not_announced_counts_nowhere() -> None:
         for case in corpus().cases[:50]
     ]  # fmt: skip
     assert all(map(is_left_out, lines))
-    found = certify(results_of(lines, testee), by_id())
+    found = certify_profiles(results_of(lines, testee), by_id())
     assert [each.profile for each in found.profiles] == ["consumer", "consumer-transactions", "integrity", "hostile"]
     assert all(each.asked == 0 and each.grade == "incomplete" for each in found.profiles)
 

@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
+from kafka_brokers.releases import parse_supported
 from kafka_conformance.judge.grade import REACHES
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_bad_checksum, is_damaged
-from kafka_conformance.judge.supported import parse_supported
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Record, encode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_conformance.causes.reviewed import (
+from kafka_conformance.causes import (
     BadCausesError,
     FindingMatch,
     cause_key,

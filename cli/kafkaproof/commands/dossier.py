@@ -11,8 +11,8 @@ import click
 
 from kafka_brokers.releases import find_release
 from kafka_conformance.dossiers import folder
-from kafka_conformance.judge import broker_reach
 from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.judge import reach
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import BadIssueList
@@ -62,15 +62,15 @@ def dossier(
 
 def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     """Run cases on brokers and keep the answers; the number of cases for each broker."""
-    from kafka_conformance.judge.broker_reach import measure
+    from kafka_conformance.judge.reach import measure
     from kafka_conformance.reports.collection import cases_by_id
 
     ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})
     requested = {}
     for release in (find_release(name).name for name in releases):
-        todo = list(broker_reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
+        todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
         answers = measure(release, todo, Path(MEASURED)) if todo else {}
-        broker_reach.write_reach(broker_reach.merge_reach(release, answers))
+        reach.write_reach(reach.merge_reach(release, answers))
         requested[release] = len(todo)
     return requested
 
@@ -104,7 +104,7 @@ def _document(groups: Sequence[CauseGroup]) -> dict[str, Any]:
                 "title": group.cause.title,
                 "outcome": group.outcome,
                 "case": group.case.id,
-                "reach": broker_reach.input_origin(group.case, broker_reach.reach_of(group.case)),
+                "reach": reach.input_origin(group.case, reach.reach_of(group.case)),
                 "cases": [line.case for line in group.lines],
             }
             for group in groups

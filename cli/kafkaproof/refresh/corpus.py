@@ -17,7 +17,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, Release
 from kafka_brokers.scenarios import recorder
-from kafka_conformance.judge import broker_reach
+from kafka_conformance.judge import reach
 from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus import compiler, evidence, line_files
@@ -119,7 +119,7 @@ def _record_broker(state: RefreshState, release: str, todo: Sequence[recorder.Sc
     """Record one release: each answer is on the disk before the next scenario begins."""
     root, folder = state.places.package, state.places.scratch / BROKERS
     try:
-        lines = broker_reach.replay_cases(release, todo, folder)
+        lines = reach.replay_cases(release, todo, folder)
     except NoBroker as error:
         raise CannotDo(str(error)) from error
     evidence.write_evidence(recorder.merged(evidence.load_evidence(root), release, todo, lines), root)
@@ -141,10 +141,10 @@ def measurement_tasks(state: RefreshState, found: Sequence[str]) -> Iterator[Ref
     """
     if state.places.package != package_root():
         return
-    wanted = {*found, *broker_reach.load_reach()}
+    wanted = {*found, *reach.load_reach()}
     cases = [case for case in state.corpus.cases if case.id in wanted]
     for release in RELEASES:
-        todo = list(broker_reach.unmeasured(cases, release.name))
+        todo = list(reach.unmeasured(cases, release.name))
         if todo:
             run = partial(_measure, state.places.scratch / MEASUREMENTS, release.name, todo)
             name = f"measurements of broker {release.name}"
@@ -153,9 +153,9 @@ def measurement_tasks(state: RefreshState, found: Sequence[str]) -> Iterator[Ref
 
 def _measure(folder: Path, release: str, todo: Sequence[Case]) -> str:
     try:
-        answers = broker_reach.measure(release, todo, folder)
+        answers = reach.measure(release, todo, folder)
     except NoBroker as error:
         raise CannotDo(str(error)) from error
-    broker_reach.write_reach(broker_reach.merge_reach(release, answers))
+    reach.write_reach(reach.merge_reach(release, answers))
     recorder.answer_file_of(folder, release).path.unlink(missing_ok=True)
     return f"{len(answers):,} measured"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from kafka_conformance.judge import broker_reach
 from kafka_conformance.dossiers.causes import CauseGroup, steady
 from kafka_conformance.dossiers.reproduce import reproducer
+from kafka_conformance.judge import reach
 from kafka_conformance.judge.verdict import OUTCOMES
 from kafka_conformance.reports.collection import cases_by_id
 from kafka_conformance.reports.details import answer_text
@@ -247,7 +247,7 @@ def _kafka(group: CauseGroup) -> Iterator[str]:
     yield ""
     for release, answer in _java(case).items():
         yield f"- Java client {release}: {plain_text(answer_text(answer))}"
-    found = broker_reach.reach_of(case)
+    found = reach.reach_of(case)
     predicted = " (predicted by the specification, not measured)" if found.predicted else ""
     if found.answers:
         yield f"- Brokers that are sent these bytes by a producer{predicted}:"
@@ -257,7 +257,7 @@ def _kafka(group: CauseGroup) -> Iterator[str]:
         for text, releases in _runs(found):
             yield f"| {releases} | {plain_text(text)} |"
     yield ""
-    yield f"Reach: {_WHO[broker_reach.input_origin(case, found)]}."
+    yield f"Reach: {_WHO[reach.input_origin(case, found)]}."
     wider = _wider(group, found)
     if wider:
         yield wider
@@ -269,7 +269,7 @@ def _java(case: Case) -> Mapping[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _runs(found: broker_reach.BrokerReach) -> list[tuple[str, str]]:
+def _runs(found: reach.BrokerReach) -> list[tuple[str, str]]:
     """Answers with their releases, neighbours with one answer together."""
     runs = groupby(found.answers.items(), key=lambda pair: str(pair[1]))
     return [(text, release_span([release for release, _ in run])) for text, run in runs]
@@ -287,14 +287,14 @@ def stretches(releases: Sequence[str], among: Iterable[str]) -> str:
 
 
 def _summary(group: CauseGroup) -> str:
-    found, who = broker_reach.reach_of(group.case), widest(group)
+    found, who = reach.reach_of(group.case), widest(group)
     if who == "some":
         return "**any producer can store some of the cases**, but not the smallest"
     releases = found.stored()
     return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _BRIEFLY[who]
 
 
-def _wider(group: CauseGroup, found: broker_reach.BrokerReach) -> str:
+def _wider(group: CauseGroup, found: reach.BrokerReach) -> str:
     """How far the other cases of the group reach."""
     if group.case.op != "decode" or len(group.lines) == 1:
         return ""
@@ -306,21 +306,21 @@ def _count_of(group: CauseGroup) -> str:
     if not storable:
         return f"None of the {len(group.lines)} cases of this cause is stored from a producer."
     line, releases = storable[0]
-    among = broker_reach.reach_of(_cases(group)[line.case]).answers
+    among = reach.reach_of(_cases(group)[line.case]).answers
     some = f"Of the {len(group.lines)} cases of this cause {len(storable)}"
     return f"{some} are stored from any producer, `{line.case}` by {stretches(releases, among)}."
 
 
 def widest(group: CauseGroup) -> str:
     """The origin of the smallest case; `some` if producers can cause other cases, but not this one."""
-    who = broker_reach.input_origin(group.case, broker_reach.reach_of(group.case))
+    who = reach.input_origin(group.case, reach.reach_of(group.case))
     return "some" if who == "hostile" and any(stored for _, stored in stored_of(group)) else who
 
 
 def stored_of(group: CauseGroup) -> list[tuple[ResultLine, list[str]]]:
     """The group's decode cases, each with the releases that store it."""
     cases = _cases(group)
-    return [(line, broker_reach.reach_of(cases[line.case]).stored()) for line in group.lines if line.op == "decode"]
+    return [(line, reach.reach_of(cases[line.case]).stored()) for line in group.lines if line.op == "decode"]
 
 
 def _cases(group: CauseGroup) -> Mapping[str, Case]:

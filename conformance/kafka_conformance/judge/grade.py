@@ -6,8 +6,8 @@ prints the table.
 
     FAIL        a defect that reaches users of supported releases, or the codec's own output
     HOSTILE     a broken or malicious peer can crash, block or deceive the codec
-    NON_STRICT  more lenient or stricter than Kafka where that is allowed, or where nobody depends on it
-    INFO        no record, position or check differs, or nobody serves such bytes any more
+    NON_STRICT  more lenient or stricter than Kafka where that is allowed, or where no user depends on it
+    INFO        no record, position or check differs, or no supported release serves such bytes
 """
 
 from __future__ import annotations
@@ -41,8 +41,19 @@ Reach = Literal[
     "hostile",  # only a broken or malicious peer sends them
     "as_writer",  # the codec's own output
 ]
+# The parts that a codec can play.
+Profile = Literal[
+    "consumer",
+    "consumer-legacy",  # v0 and v1
+    "consumer-transactions",  # markers, and what a read_committed consumer delivers
+    "producer",
+    "producer-legacy",
+    "integrity",  # damage is detected
+    "hostile",  # no input stops the process
+]
 GRADES: Final[tuple[Grade, ...]] = get_args(Grade)
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
+PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
 REACHES: Final[tuple[Reach, ...]] = get_args(Reach)
 STRENGTHS: Final[tuple[Strength, ...]] = get_args(Strength)
 EXPECTATIONS: Final[tuple[Expectation, ...]] = get_args(Expectation)

@@ -1,10 +1,15 @@
-"""The reach of every case: who can bring its bytes before a codec.
+"""The reach of every case: the parties that can bring its bytes before a codec.
+
+Most of it is in the corpus's evidence, which has the answers of all releases to the
+inputs of decode cases.  What it lacks (inputs that are made when they are
+needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
+`reach.ndjson`; the reference predicts the rest.
 
 Recorded answers of brokers decide: a release that stored the bytes of a decode
 case and served them brings them to every consumer.  Bytes that no client may
 send (markers, append time, gaps that the cleaner leaves) come from brokers
 themselves.  A checksum that does not match is damage.  What is left takes a
-hostile peer, or a release that nobody runs.
+hostile peer, or a release that is no longer supported.
 
 `source` says on what a reach rests: recorded or measured answers, the
 reference's prediction of them, or the shape of the bytes alone.
@@ -12,23 +17,404 @@ reference's prediction of them, or the shape of the bytes alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Final, Literal
 
-from kafka_brokers.releases import RELEASES
-from kafka_conformance.judge.broker_reach import BROKERS_OWN, ReachResult, load_reach, reach_of, reach_result
-from kafka_conformance.judge.canonical import is_canonical
+import msgspec
+
+from kafka_brokers import jvm
+from kafka_brokers.jvm import JvmBroker
+from kafka_brokers.progress import progress
+from kafka_brokers.releases import OLDEST_INVALID_LOGS, OLDEST_LOGS, RELEASES, SUPPORTED, SupportedReleases
+from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
+from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
-from kafka_conformance.judge.supported import OLDEST_INVALID_LOGS, OLDEST_LOGS, SUPPORTED, SupportedReleases
-from kafka_corpus.case import Case
+from kafka_corpus import evidence
+from kafka_corpus.answer_diff import scenario_of
+from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import predict
-from kafka_corpus.scenario import Edit, Produce, Scenario, release_number
-from kafka_corpus.vectors import content_hash, input_of
-from kafka_records import Batch, RecordFormatError
+from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Edit, Made, Produce, Scenario, StepAnswer, release_number
+from kafka_corpus.vector_format import content_hash, input_of
+from kafka_corpus.vectors import package_root
+from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_legacy, checksum_v2
-from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
-from kafka_records.layout import ENTRY, MAGIC_OFFSET
+from kafka_records.compression import decompress
+from kafka_records.constants import (
+    LOG_OVERHEAD,
+    MAGIC_VALUE_V2,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+    RECORD_OVERHEAD_V0,
+)
+from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
+from kafka_records.log import split_entries
+
+FILE: Final = "reach.ndjson"
+# Valid data of these groups come from brokers themselves: markers, what the cleaner leaves, what is converted.
+BROKERS_OWN: Final = ("CLN", "CNV", "KRF", "SEG", "TXN")
+_PREFIX: Final = 12  # bytes: offset and size
+_SMALLEST: Final = 14
+_LAST_PRODUCE_OF_V1: Final = 2
+
+# How much of a payload is left in what a fetch gives.
+Kept = Literal[
+    "as it is",  # but for offsets and the leader epoch
+    "in part, still wrong",
+    "with other offsets",  # rewritten with the same records, in the same format
+    "rewritten",
+    "nothing",
+]
+# What a consumer then gets shows what the case is about.
+SHOWS: Final = ("as it is", "in part, still wrong", "with other offsets")
+# These cases are about the encoding, which is gone when the broker rewrites records.
+_OF_BYTES: Final = ("VAR", "GZP", "SNP", "LZ4", "ZST", "LEG")
+Who = Literal["producers", "brokers", "hostile", "writers", "unknown"]
+
+
+class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A broker's result for a payload: an error code, or how it stored it; `ended` if the broker crashed."""
+
+    error_code: int = 0
+    kept: Kept = "nothing"
+    closed: bool = False
+    ended: bool = False
+
+    @property
+    def reaches(self) -> bool:
+        """Whether a consumer can meet the bytes because of it."""
+        return not (self.error_code or self.closed or self.ended) and self.kept in SHOWS
+
+    def __str__(self) -> str:
+        if self.ended:
+            return "the broker ends"
+        if self.closed:
+            return "closes the connection"
+        if self.error_code:
+            return f"refuses it: {ERROR_NAMES.get(self.error_code, 'error')} ({self.error_code})"
+        kept = {
+            "rewritten": "stores the records again in a form of its own, so that this is gone",
+            "nothing": "takes it, and stores nothing of it",
+        }
+        return kept.get(self.kept, f"stores it and serves it {self.kept}")
+
+
+class MeasuredReach(msgspec.Struct, frozen=True):
+    """One line of `reach.ndjson`: a case, the hash of its content, and answers by release."""
+
+    case: str
+    sha256: str
+    answers: dict[str, ReachResult]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReach:
+    """Answers to the bytes of one case, releases in order; *predicted* if the reference gave them."""
+
+    answers: Mapping[str, ReachResult]
+    predicted: bool = False
+
+    def stored(self) -> list[str]:
+        """The releases on which a consumer can meet it."""
+        return [release for release, result in self.answers.items() if result.reaches]
+
+
+def order(releases: Iterable[str]) -> list[str]:
+    """Releases, oldest first."""
+    known = [each.name for each in RELEASES]
+    return sorted(releases, key=lambda name: (known.index(name) if name in known else len(known), name))
+
+
+def input_origin(case: Case, reach: BrokerReach) -> Who:
+    """The least privileged party that can cause the input."""
+    if case.op == "encode":
+        return "writers"
+    if case.aborted is not None:
+        # No single payload shows a transaction: its batches come from producers, and its end from the broker.
+        return (
+            "producers" if all(_as_produced(batch) or _is_marker(batch) for batch in case.expect.batches) else "brokers"
+        )
+    if reach.stored():
+        return "producers"
+    if case.expect.verdict == "valid" and (
+        _prefix_of(case) in BROKERS_OWN or any(map(_of_broker, case.expect.batches))
+    ):
+        return "brokers"
+    return "hostile" if reach.answers else "unknown"
+
+
+def _prefix_of(case: Case) -> str:
+    return case.rules[0].partition("-")[0]
+
+
+def _as_produced(batch: Batch) -> bool:
+    return not _of_broker(batch)
+
+
+def _is_marker(batch: Batch) -> bool:
+    """Whether it is the end of a transaction as brokers of today write it, with a key of version 0."""
+    return batch.control and [(record.key or b"")[:2] for record in batch.records] == [bytes(2)]
+
+
+def _of_broker(batch: Batch) -> bool:
+    """Whether only brokers write such batches: they accept them from no client."""
+    span = batch.last_offset - batch.base_offset + 1
+    stamped = batch.timestamp_type == "append" or batch.delete_horizon is not None
+    return stamped or batch.control or len(batch.records) != span
+
+
+def reach_of(case: Case) -> BrokerReach:
+    """Answers of brokers to the bytes of *case*: recorded, else measured, else predicted."""
+    if case.op != "decode":
+        return BrokerReach({})
+    scenario = scenario_for(case)
+    recorded = _recorded().get(case.id)
+    if recorded is not None and recorded.brokers and recorded.sha256 == content_hash(case):
+        given = input_of(case)
+        assert isinstance(given, bytes)
+        found = {
+            release: reach_result(case, given, steps[0]) for release, steps in recorded.by_release().items() if steps
+        }
+        return BrokerReach({release: found[release] for release in order(found)})
+    kept = load_reach().get(case.id)
+    if kept is not None and kept.sha256 == content_hash(case):
+        return BrokerReach({release: kept.answers[release] for release in order(kept.answers)})
+    return BrokerReach({} if isinstance(case.input, Recipe) else _predicted(case, scenario), predicted=True)
+
+
+def _predicted(case: Case, scenario: Scenario) -> dict[str, ReachResult]:
+    found = {}
+    for release in (each.name for each in RELEASES if scenario.concerns(each.name)):
+        said = predict(scenario, release)
+        if said:
+            given = input_of(case)
+            assert isinstance(given, bytes)
+            found[release] = reach_result(case, given, said[0])
+    return found
+
+
+def scenario_for(case: Case) -> Scenario:
+    """The scenario that sends a decode case to a broker; the recorder builds inputs from recipes itself."""
+    if not isinstance(case.input, Recipe):
+        scenario = scenario_of(case)
+        assert scenario is not None
+        return scenario
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    is_v2 = len(data) <= MAGIC_OFFSET or data[MAGIC_OFFSET] >= 2
+    made = Made(case.input.name, dict(case.input.args))
+    step = Produce(recipe=made, api_version=NEWEST if is_v2 else _LAST_PRODUCE_OF_V1)
+    return Scenario(steps=(step,), until="" if is_v2 else LAST_OF_V1).bounded()
+
+
+def reach_result(case: Case, given: bytes, answer: StepAnswer) -> ReachResult:
+    """The result that *answer* to the bytes *given* means."""
+    if answer.error_code or answer.closed or answer.ended or answer.silent:
+        return ReachResult(answer.error_code, closed=answer.closed or answer.silent, ended=answer.ended)
+    return ReachResult(kept=_kept(case, given, answer.data))
+
+
+def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
+    if not stored:
+        return "nothing"
+    if placed(given) == placed(stored):
+        return "as it is"
+    if case.expect.verdict == "invalid":
+        return "in part, still wrong" if _refused(stored) else "rewritten"
+    alike = _prefix_of(case) not in _OF_BYTES and _content(given) == _content(stored)
+    return "with other offsets" if alike else "rewritten"
+
+
+def _content(data: bytes) -> list[object] | None:
+    """The content of batches without offsets; None if they cannot be read."""
+    try:
+        return [
+            (
+                batch.magic,
+                batch.compression,
+                batch.timestamp_type,
+                [record._replace(offset=0) for record in batch.records],
+            )
+            for batch in decode(data)
+        ]
+    except RecordFormatError:
+        return None
+
+
+def _refused(stored: bytes) -> bool:
+    try:
+        decode(stored)
+    except RecordFormatError:
+        return True
+    return False
+
+
+def placed(data: bytes) -> bytes:
+    """A log without what a broker sets without looking inside: the offsets of its entries and leader epochs."""
+    found, at = bytearray(data), 0
+    while at + _PREFIX <= len(data):
+        size = int.from_bytes(data[at + 8 : at + _PREFIX], "big", signed=True)
+        end = at + _PREFIX + size
+        if size < _SMALLEST or end > len(data):
+            break
+        found[at : at + 8] = bytes(8)
+        if data[at + MAGIC_OFFSET] >= 2:
+            found[at + _PREFIX : at + MAGIC_OFFSET] = bytes(4)
+        at = end
+    return bytes(found)
+
+
+@cache
+def _recorded() -> evidence.Evidence:
+    return evidence.load_evidence(package_root())
+
+
+@cache
+def load_reach() -> Mapping[str, MeasuredReach]:
+    """`reach.ndjson`, by case id."""
+    source = files(__package__).joinpath(FILE)
+    lines = msgspec.json.Decoder(MeasuredReach).decode_lines(source.read_bytes()) if source.is_file() else []
+    return {line.case: line for line in lines}
+
+
+def unmeasured(cases: Iterable[Case], release: str) -> Iterator[Case]:
+    """The *cases* without an answer of *release*."""
+    for case in cases:
+        if case.op == "decode" and scenario_for(case).concerns(release) and release not in _known(case):
+            yield case
+
+
+def _known(case: Case) -> Mapping[str, ReachResult]:
+    reach = reach_of(case)
+    return {} if reach.predicted else reach.answers
+
+
+def merge_reach(release: str, answers: Mapping[str, tuple[Case, ReachResult]]) -> dict[str, MeasuredReach]:
+    """The stored results, updated with *answers* of *release* by case id; a changed case keeps only new answers."""
+    kept = dict(load_reach())
+    for id_, (case, answer) in answers.items():
+        content = content_hash(case)
+        old = kept.get(id_)
+        before = old.answers if old is not None and old.sha256 == content else {}
+        found = {**before, release: answer}
+        kept[id_] = MeasuredReach(id_, content, {name: found[name] for name in order(found)})
+    return kept
+
+
+def write_reach(kept: Mapping[str, MeasuredReach], path: Path | None = None) -> None:
+    """Replace `reach.ndjson` (or *path*), sorted by id."""
+    path = path or Path(str(files(__package__).joinpath(FILE)))
+    path.write_bytes(b"".join(msgspec.json.encode(kept[id_]) + b"\n" for id_ in sorted(kept)))
+    load_reach.cache_clear()
+
+
+# As the answers of the corpus were recorded.
+CONFIG: Final = {
+    # Milliseconds between two runs of the cleaner; with the default, every case that needs it would take 15 s.
+    "log.cleaner.backoff.ms": "100",
+    # Producers of cases are old; they expire at a restart, and not at any moment before.
+    "producer.id.expiration.check.interval.ms": "86400000",
+}
+
+
+def measure(
+    release: str, cases: Sequence[Case], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
+) -> dict[str, tuple[Case, ReachResult]]:
+    """Results of a broker of *release* for the inputs of *cases*, by id; each answer is written to *folder* at once.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    by_id = {case.id: case for case in cases}
+    requests = [ScenarioRequest(case.id, content_hash(case), scenario_for(case)) for case in cases]
+    lines = replay_cases(release, requests, folder, start)
+    return {id_: (by_id[id_], _result_of(by_id[id_], line)) for id_, line in lines.items() if line.steps}
+
+
+def replay_cases(
+    release: str, requests: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
+) -> dict[str, RecordedAnswer]:
+    """Answers of a broker of *release* to scenarios, by id; each is written to *folder* at once.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    with progress(release, "restarts") as on_progress, ExitStack() as started:
+
+        def new() -> JvmBroker:
+            return started.enter_context(start(release, config=CONFIG))
+
+        recorder = Recorder(new(), new_broker=new)
+        try:
+            return record_answers(recorder, requests, answer_file_of(folder, release), on_progress)
+        finally:
+            recorder.close()
+
+
+def _result_of(case: Case, line: RecordedAnswer) -> ReachResult:
+    given = input_of(case)
+    assert isinstance(given, bytes)
+    return reach_result(case, given, line.steps[0])
+
+
+MAX_PAYLOAD: Final = 256 * 1024 * 1024
+# Milliseconds: what clocks and dates of most languages can express, the years 1970 to 9999.
+LATEST: Final = 253_402_300_799_999
+
+
+def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
+    """Whether the records in *data* have the form that writers give them; compressed bytes may have any.
+
+    Kafka reads forms that no writer produces: varints longer than needed, lengths below -1 for null.
+    """
+    try:
+        return all(
+            _is_as_written(data[start:end], batch)
+            for (start, end), batch in zip(split_entries(data), batches, strict=False)
+        )
+    except RecordFormatError:
+        return False
+
+
+def _is_as_written(entry: bytes, batch: Batch) -> bool:
+    if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
+        # Wrappers have several forms that writers use.
+        return batch.compression != "none" or _encoded(batch) == entry
+    payload = entry[RECORD_BATCH_OVERHEAD:]
+    if batch.records and batch.timestamp_type == "append":
+        return True  # LogAppendTime hides the times of the records
+    if payload and batch.compression != "none":
+        payload = decompress(batch.compression, payload, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
+    header = BATCH_V2.values(entry)
+    base = header["base_offset"], header["base_timestamp"]
+    return payload == b"".join(_record(index, batch, base) for index in range(len(batch.records)))
+
+
+def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
+    record = batch.records[index]
+    return encode_at(index, record, *base)
+
+
+def _encoded(batch: Batch) -> bytes:
+    try:
+        return encode(batch)
+    except RecordFormatError:
+        return b""
+
+
+def has_usual_times(batches: Sequence[Batch]) -> bool:
+    """Whether all records of each batch have times from 1970 to the year 9999, or none has a time."""
+    return all(_are_usual({record.timestamp for record in batch.records}) for batch in batches)
+
+
+def _are_usual(times: set[int]) -> bool:
+    return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
+
 
 Source = Literal["recorded", "measured", "predicted", "shape"]
 NO_OFFSET: Final = bytes(8)
@@ -36,7 +422,7 @@ NO_OFFSET: Final = bytes(8)
 
 @dataclass(frozen=True, slots=True)
 class CaseReach:
-    """Who can bring the bytes of one case before a codec.
+    """The parties that can bring the bytes of one case before a codec.
 
     Attributes:
         reach: see `kafka_conformance.judge.grade.Reach`.
@@ -116,32 +502,25 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return CaseReach("broker_itself", ("3.9.2",), "shape", "A broker converts batches for old fetches.")
     if magics != {MAGIC_VALUE_V2} or not is_canonical(data, batches):
         return None
-    if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_is_brokers, batches)):
+    if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")
     if case.aborted is not None or any(batch.transactional for batch in batches):
         return CaseReach("any_producer", (), "shape", "A transactional producer sends the batches, one a request.")
     if len(batches) > 1:
         return CaseReach("any_producer", (), "shape", "A producer sends the batches, one a request.")
-    if len(data) > _size_of(data):
+    if len(data) > _complete_size(data):
         return CaseReach("broker_itself", (), "shape", "A broker cuts a fetch response at its size limit.")
     return None
 
 
-def _size_of(data: bytes) -> int:
+def _complete_size(data: bytes) -> int:
     """The end of the last complete entry in *data*."""
-    return max((end for _, end in entries(data)), default=0)
-
-
-def _is_brokers(batch: Batch) -> bool:
-    """Whether only brokers write such batches: they accept them from no client."""
-    span = batch.last_offset - batch.base_offset + 1
-    stamped = batch.timestamp_type == "append" or batch.delete_horizon is not None
-    return stamped or batch.control or len(batch.records) != span
+    return max((end for _, end in complete_entries(data)), default=0)
 
 
 def is_damaged(data: bytes, sound: int) -> bool:
     """Whether the entry after the first *sound* ones has a checksum or a size that cannot be right."""
-    found = list(entries(data))
+    found = list(complete_entries(data))
     if len(found) <= sound:
         rest = data[found[-1][1] if found else 0 :]
         return len(rest) >= LOG_OVERHEAD and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
@@ -158,7 +537,7 @@ def has_bad_checksum(entry: bytes) -> bool:
     return len(entry) < at + 4 or int.from_bytes(entry[at : at + 4], "big") != compute(entry)
 
 
-def entries(data: bytes) -> Iterator[tuple[int, int]]:
+def complete_entries(data: bytes) -> Iterator[tuple[int, int]]:
     """Where each complete entry starts and ends, up to one whose size cannot be; any magic."""
     at = 0
     while at + LOG_OVERHEAD <= len(data):
@@ -172,7 +551,7 @@ def entries(data: bytes) -> Iterator[tuple[int, int]]:
 
 def _stored_alone(case: Case, data: bytes, supported: SupportedReleases) -> tuple[str, ...]:
     """The supported releases that store the broken entry of a log of several if it is sent alone, as predicted."""
-    found = list(entries(data))
+    found = list(complete_entries(data))
     broken = len(case.expect.batches)
     if len(found) < 2 or broken >= len(found) or case.expect.verdict == "valid":
         return ()
@@ -202,12 +581,12 @@ def _of_the_past(case: Case, data: bytes, stored: Iterable[str], source: Source)
     kept = tuple(name for name in then if release_number(name) >= release_number(oldest))
     if kept:
         return CaseReach("old_logs", kept, source, f"A log that {kept[0]} to {kept[-1]} wrote has the bytes.")
-    if is_legacy(data):
+    if starts_with_legacy(data):
         return CaseReach("retired", then, source, "No release that is still served stores the bytes.")
     return CaseReach("hostile", (), source, "No broker stores the bytes: only a broken or malicious peer sends them.")
 
 
-def is_legacy(data: bytes) -> bool:
+def starts_with_legacy(data: bytes) -> bool:
     """Whether the first entry is one of v0 or v1."""
     return len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] < MAGIC_VALUE_V2
 
