@@ -21,6 +21,7 @@ from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, 
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
+from kafka_conformance.reports.profiles import PassCriteria
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
@@ -58,6 +59,11 @@ class CertifySettings:
     profiles: tuple[str, ...] = ()
     strict: bool = False
     supported: SupportedReleases = SUPPORTED
+
+    @property
+    def criteria(self) -> PassCriteria:
+        """The conditions for exit code 0."""
+        return PassCriteria(self.profiles, self.strict, self.supported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +165,10 @@ def _ended(
 ) -> CertifyOutcome:
     match outcome:
         case results.Results():
-            made = summary.make(outcome, plan.cases, settings.declared, plan.path, settings.supported)
+            made = summary.make(outcome, plan.cases, settings.declared, plan.path, settings.criteria)
             write_report(made, settings.formats, plan.path.parent)
             _write_draft(made, settings)
-            passes = made.passes(settings.profiles, strict=settings.strict)
-            document = summary.report_document(made) | {"passes": passes}
-            return CertifyOutcome(name, document, OK if passes else DISAGREEMENTS, made)
+            return CertifyOutcome(name, summary.report_document(made), OK if made.passes else DISAGREEMENTS, made)
         case Interrupted():
             return _stopped(name, plan.path, outcome)
         case CannotRun() | OSError():

@@ -56,6 +56,8 @@ from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
 FILE: Final = "reach.ndjson"
+# Answers of a broker that is being measured.
+MEASURED: Final = Path("kafkaproof-reach")
 # Valid data of these groups come from brokers themselves: markers, what the cleaner leaves, what is converted.
 BROKERS_OWN: Final = ("CLN", "CNV", "KRF", "SEG", "TXN")
 _PREFIX: Final = 12  # bytes: offset and size
@@ -336,6 +338,20 @@ def measure(
     return {id_: (by_id[id_], _result_of(by_id[id_], line)) for id_, line in lines.items() if line.steps}
 
 
+def measure_missing(release: str, cases: Iterable[Case], folder: Path = MEASURED) -> int:
+    """Send the *cases* without an answer of *release* to a broker, keep the answers, and return the number sent.
+
+    Each answer is in *folder* at once, so a run that was stopped continues.
+
+    Raises:
+        NoBroker: it cannot be started.
+    """
+    todo = list(unmeasured(cases, release))
+    if todo:
+        write_reach(merge_reach(release, measure(release, todo, folder)))
+    return len(todo)
+
+
 def replay_cases(
     release: str, requests: Sequence[ScenarioRequest], folder: Path, start: Callable[..., JvmBroker] = jvm.start_jvm
 ) -> dict[str, RecordedAnswer]:
@@ -417,6 +433,8 @@ def _are_usual(times: set[int]) -> bool:
 
 
 Source = Literal["recorded", "measured", "predicted", "shape"]
+# Sources other than a broker's answer to the bytes.
+INFERRED: Final[tuple[Source, ...]] = ("predicted", "shape")
 NO_OFFSET: Final = bytes(8)
 
 

@@ -194,7 +194,7 @@ class AnswerCounts:
     """Counts of the cases of a profile, or of one compression in it.
 
     Attributes:
-        asked: cases that the runner sent to the testee.
+        sent: cases that the runner sent to the testee.
         answered: of these, those that it did not skip.
         skipped: of these, those that it skipped and that are not required.
         required: cases without which the profile is incomplete.
@@ -202,7 +202,7 @@ class AnswerCounts:
         missing: of these, the number without an answer by reason.
     """
 
-    asked: int = 0
+    sent: int = 0
     answered: int = 0
     skipped: int = 0
     required: int = 0
@@ -211,7 +211,7 @@ class AnswerCounts:
 
     def add(self, *, required: bool, skipped: str = "", failed: bool = False) -> None:
         """Count one case; *skipped* is the testee's reason not to answer it."""
-        self.asked += 1
+        self.sent += 1
         self.required += required
         self.failed += required and failed
         if not skipped:
@@ -247,6 +247,24 @@ def deciding_profiles(announced: Announced, chosen: Collection[str] = ()) -> tup
 
 
 _EXPECTATIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class PassCriteria:
+    """The conditions for exit code 0.
+
+    Attributes:
+        profiles: those that decide; empty for those that the testee announces.
+        strict: whether NON_STRICT causes count as well.
+        supported: the releases that count as supported.
+    """
+
+    profiles: tuple[str, ...] = ()
+    strict: bool = False
+    supported: SupportedReleases = SUPPORTED
+
+
+DEFAULT_CRITERIA: Final = PassCriteria()
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +377,7 @@ class Certification:
             fail_causes=len(fail),
             non_strict_causes=len(others),
             info=sum(finding.graded.grade == "INFO" for finding in found),
-            asked=total.asked,
+            asked=total.sent,
             answered=total.answered,
             skipped=total.skipped,
             missing=total.missing,
@@ -480,7 +498,7 @@ def _graded(
 def _total(columns: Iterable[AnswerCounts]) -> AnswerCounts:
     total = AnswerCounts()
     for column in columns:
-        total.asked += column.asked
+        total.sent += column.sent
         total.answered += column.answered
         total.skipped += column.skipped
         total.required += column.required

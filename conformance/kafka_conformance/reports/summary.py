@@ -37,10 +37,9 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, outcome_rank
-from kafka_conformance.reports.profiles import Certification, certify_profiles
+from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, Certification, PassCriteria, certify_profiles
 from kafka_conformance.runner.deviations import Applied, Deviation, apply_deviations
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
@@ -215,7 +214,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is said about one run; reach follows from the *supported* releases."""
+    """Everything that is said about one run."""
 
     results: Results
     certificate: Certificate
@@ -224,19 +223,21 @@ class Report:
     path: Path
     declared: tuple[Deviation, ...] = ()
     cases: Mapping[str, Case] = field(default_factory=dict, repr=False)
-    supported: SupportedReleases = SUPPORTED
+    criteria: PassCriteria = DEFAULT_CRITERIA
 
     @cached_property
     def profiled(self) -> Certification:
         """The grades of profiles and findings, and the causes."""
-        return certify_profiles(self.results, self.cases, self.supported, known=self.applied.known)
+        return certify_profiles(self.results, self.cases, self.criteria.supported, known=self.applied.known)
 
-    def passes(self, profiles: Sequence[str] = (), *, strict: bool = False) -> bool:
-        """Whether the exit code is 0: no FAIL in *profiles*, or in those that the testee announces.
+    @property
+    def passes(self) -> bool:
+        """Whether the exit code is 0: no FAIL in the profiles that decide.
 
         The run has to be complete, no declared deviation may be stale, and
-        something has to be answered.  If *strict*, NON_STRICT counts as well.
+        something has to be answered.
         """
+        profiles, strict = self.criteria.profiles, self.criteria.strict
         if self.applied.stale or not self.results.complete or self.profiled.failed(profiles, strict=strict):
             return False
         if self.results.header.only:
@@ -292,7 +293,7 @@ def make(
     cases: Sequence[Case],
     deviations: Iterable[Deviation],
     path: Path,
-    supported: SupportedReleases = SUPPORTED,
+    criteria: PassCriteria = DEFAULT_CRITERIA,
 ) -> Report:
     """The report on *results* over *cases*."""
     declared = tuple(deviations)
@@ -304,7 +305,7 @@ def make(
     findings = [Finding(line, line.case in applied.known) for line in wrong]
     findings.sort(key=lambda finding: (finding.known, outcome_rank(finding.line.outcome), finding.line.case))
     by_id = {case.id: case for case in cases}
-    return Report(results, certificate, applied, tuple(findings), path, declared, by_id, supported)
+    return Report(results, certificate, applied, tuple(findings), path, declared, by_id, criteria)
 
 
 def report_document(report: Report) -> dict[str, Any]:
@@ -321,7 +322,8 @@ def report_document(report: Report) -> dict[str, Any]:
         "answered_score": round(certificate.answered_score, 6),
         "skipped_share": round(certificate.skipped, 6),
         "nulls": {name: round(value, 6) for name, value in certificate.nulls.items()},
-        "supported": str(report.supported),
+        "passes": report.passes,
+        "supported": str(report.criteria.supported),
         "profiles": msgspec.to_builtins(profiled.profiles),
         "causes": msgspec.to_builtins(profiled.causes),
         "counts": results.counts(),
