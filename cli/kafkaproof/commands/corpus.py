@@ -205,7 +205,7 @@ def reach_command(
         releases = SUPPORTED if supported is None else parse_supported(supported)
     except BadRangeError as error:
         raise click.UsageError(f"--supported: {error}") from error
-    cases = load_vectors(only, ops=("decode",))
+    cases = [case for case in load_vectors(only) if case.op == "decode"]
     for release in measure:
         click.echo(f"{release}: {measure_missing(find_release(release).name, cases):,} cases sent", err=True)
     found = [(case.id, case_reach(case, releases)) for case in cases]
