@@ -18,7 +18,7 @@ from kafka_brokers.scenarios.recorder import (
     record_answers,
     scenario_requests,
 )
-from kafka_conformance.dossiers.reach import CONFIG
+from kafka_conformance.judge.reach import CONFIG
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.vectors import load_vectors, package_root

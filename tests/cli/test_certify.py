@@ -24,6 +24,14 @@ Script = Callable[..., ConnectionSpec]
 # Small areas that show what is needed here.
 AREA = "v1_message"
 RESULT = Path(PART)
+KEY_IS_NOT_TEXT = "v2_headers.key_is_not_utf_8"
+PROFILE_FIELDS = {
+    "profile", "grade", "compressions", "fail_causes", "non_strict_causes", "info", "asked", "answered", "skipped",
+    "missing",
+}  # fmt: skip
+CAUSE_FIELDS = {
+    "id", "title", "grade", "profile", "effect", "reach", "cases", "smallest", "source", "upstream", "reviewed",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -75,13 +83,45 @@ def test_all_agree(kafkaproof: Command, tmp_path: Path) -> None:
 
 
 def test_disagreements(kafkaproof: Command) -> None:
-    """A released codec disagrees somewhere: exit code 1, and the findings are printed."""
-    done = kafkaproof("certify", "kafka-python", "--only", AREA)
+    """A released codec has a FAIL: exit code 1, the findings are printed, and JSON names profile and cause."""
+    done = kafkaproof("certify", "kafka-python", "--only", KEY_IS_NOT_TEXT)
 
     assert done.returncode == 1
     assert "a part of the corpus, so no score and no certificate" in done.stdout
+    assert "consumer: 1 cause ·" in done.stdout
+    assert f"  rejects_valid  {KEY_IS_NOT_TEXT}" in done.stdout
+    assert f"kafkaproof explain --case '{KEY_IS_NOT_TEXT}" in done.stdout
+    document = json.loads(kafkaproof("certify", "kafka-python", "--only", KEY_IS_NOT_TEXT, "--json").stdout)
+    (testee,) = document["testees"]
+    (cause,) = testee["causes"]
+    assert (cause["grade"], cause["profile"], cause["effect"], cause["reach"]) == (
+        "FAIL", "consumer", "rejects_valid", "any_producer",
+    )  # fmt: skip
+    assert {each["grade"] for each in testee["findings"]} == {"FAIL"}
+    assert (testee["passes"], testee["supported"]) == (False, "3.9..4.4")
+    assert testee["profiles"][0].keys() >= PROFILE_FIELDS
+    assert cause.keys() == CAUSE_FIELDS
+
+
+def test_findings_without_a_fail_are_no_failure(kafkaproof: Command) -> None:
+    """Bytes that no supported release serves are printed, and the exit code is 0."""
+    done = kafkaproof("certify", "kafka-python", "--only", AREA)
+
     assert "  accepts_invalid  v1_message." in done.stdout
-    assert "kafkaproof explain --case 'v1_message." in done.stdout
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        pytest.param(["--profile", "producer"], 0, id="producer"),
+        pytest.param(["--profile", "consumer", "--profile", "producer"], 1, id="consumer and producer"),
+        pytest.param(["--supported", "4.4"], 1, id="4.4"),
+    ],
+)
+def test_chosen_profiles_decide(options: list[str], code: int, kafkaproof: Command) -> None:
+    """--profile names the profiles that decide the exit code."""
+    assert kafkaproof("certify", "kafka-python", "--only", KEY_IS_NOT_TEXT, *options).returncode == code
 
 
 @pytest.mark.parametrize(
@@ -96,6 +136,9 @@ def test_disagreements(kafkaproof: Command) -> None:
         (["certify", "reference", "--format", "json,pdf"], "'pdf' is none of"),
         (["certify", "reference", "--deviations", "none.toml"], "none.toml"),
         (["certify", "reference", "--jobs", "0"], "--jobs"),
+        (["certify", "reference", "--profile", "reader"], "--profile"),
+        (["certify", "reference", "--supported", "4.4..3.9"], "newer than its end"),
+        (["explain", "--grade", "--hex", "00"], "--grade takes no input"),
         (["smoke", "absent"], "no testee 'absent'"),
         (["testee", "absent"], "absent"),
         (["testee", "aiokafka-pure"], "environment of its own"),

@@ -11,9 +11,10 @@ import pytest
 from click.testing import CliRunner
 from tests.conformance import reproducer_runs
 
-from kafka_conformance.dossiers import folder, pages, reach
+from kafka_conformance.dossiers import folder, pages
 from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
 from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
+from kafka_conformance.judge import reach
 from kafka_conformance.judge.verdict import SEVERITIES, Verdict
 from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
 from kafka_conformance.runner.results import read_results as read_result

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.shrink import TARGET, benchmark_inputs
 from tests.browsing import Size, check_scrolling, check_view, every_scheme, every_size, unfold, visited
 
-from kafka_conformance.dossiers.reach import ReachResult
+from kafka_conformance.judge.reach import ReachResult
 from kafka_fuzz.campaign.plan import RoundReport
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.shrink import Budget

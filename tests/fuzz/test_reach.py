@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.dossiers.reach import ReachResult
+from kafka_conformance.judge.reach import ReachResult
 from kafka_corpus.authoring.build import raw_batch, raw_message, raw_record
 from kafka_corpus.scenario import StepAnswer
 from kafka_fuzz.findings import FindingStore, FuzzFinding

@@ -14,7 +14,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, find_release
 from kafka_brokers.scenarios import recorder as answer_recorder
-from kafka_conformance.dossiers.reach import replay_cases
+from kafka_conformance.judge.reach import replay_cases
 from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case

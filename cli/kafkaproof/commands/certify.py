@@ -17,8 +17,11 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers.progress import Progress, progress_of
+from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
+from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
+from kafka_conformance.reports.profiles import PassCriteria
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
@@ -53,6 +56,14 @@ class CertifySettings:
     resume: bool
     as_json: bool
     draft: Path | None = None
+    profiles: tuple[str, ...] = ()
+    strict: bool = False
+    supported: SupportedReleases = SUPPORTED
+
+    @property
+    def criteria(self) -> PassCriteria:
+        """The conditions for exit code 0."""
+        return PassCriteria(self.profiles, self.strict, self.supported)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +165,10 @@ def _ended(
 ) -> CertifyOutcome:
     match outcome:
         case results.Results():
-            made = summary.make(outcome, plan.cases, settings.declared, plan.path)
+            made = summary.make(outcome, plan.cases, settings.declared, plan.path, settings.criteria)
             write_report(made, settings.formats, plan.path.parent)
             _write_draft(made, settings)
-            return CertifyOutcome(name, summary.report_document(made), OK if made.agrees else DISAGREEMENTS, made)
+            return CertifyOutcome(name, summary.report_document(made), OK if made.passes else DISAGREEMENTS, made)
         case Interrupted():
             return _stopped(name, plan.path, outcome)
         case CannotRun() | OSError():
@@ -321,6 +332,19 @@ declared_option = click.option(
     "--deviations", "declared", type=click.Path(path_type=Path, dir_okay=False), callback=_declared, metavar="FILE",
     help="Known deviations (TOML); strict, one that no longer happens fails the run.",
 )  # fmt: skip
+
+
+def _supported(_ctx: click.Context, _parameter: click.Parameter, text: str) -> SupportedReleases:
+    try:
+        return parse_supported(text)
+    except BadRangeError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+supported_option = click.option(
+    "--supported", default=str(SUPPORTED), show_default=True, callback=_supported, metavar="RANGE",
+    help="Kafka releases that count as supported: what they store reaches consumers.",
+)  # fmt: skip
 formats_option = click.option(
     "--format",
     "formats",
@@ -348,6 +372,12 @@ formats_option = click.option(
     "--write-deviations", "draft", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Write all findings into FILE as known deviations, to start from.",
 )  # fmt: skip
+@click.option(
+    "--profile", "profiles", type=click.Choice(PROFILES), multiple=True,
+    help="A profile that decides the exit code; may be repeated.  [default: those that the codec announces]",
+)  # fmt: skip
+@click.option("--strict", is_flag=True, help="Exit with 1 for NON_STRICT causes, too.")
+@supported_option
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at work at once.  [default: processors]")
 @formats_option
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
@@ -362,6 +392,9 @@ def certify_testees(
     A TESTEE is a known name (kafkaproof testees), direct:MODULE,
     process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
     that consumes.  Several run side by side.
+
+    The exit code is 1 if a profile fails: kafkaproof explain --grade shows which
+    findings count.
     """
     folder = keeping.result_directory(folder, part=bool(options["only"]))
     settings = CertifySettings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)

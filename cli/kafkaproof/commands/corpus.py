@@ -184,6 +184,43 @@ def list_lines(cases: list[Case]) -> list[str]:
     ]
 
 
+@corpus.command("reach")
+@only_option
+@click.option("--supported", metavar="RANGE", help="Kafka releases that count as supported, as 2.8..4.4.")
+@click.option("--inferred", is_flag=True, help="Only cases whose reach rests on no broker's answer to their bytes.")
+@click.option(
+    "--measure", metavar="RELEASE", multiple=True,
+    help="First send cases without an answer of RELEASE to a broker; a run that was stopped continues.",
+)  # fmt: skip
+@json_option
+def reach_command(
+    only: str | None, supported: str | None, inferred: bool, measure: tuple[str, ...], as_json: bool
+) -> None:
+    """List the reach of decode cases: the parties that can bring their bytes, and the releases that serve them."""
+    from kafka_brokers.releases import SUPPORTED, BadRangeError, find_release, parse_supported
+    from kafka_conformance.judge.reach import INFERRED, case_reach, measure_missing
+    from kafka_corpus.vectors import load_vectors
+
+    try:
+        releases = SUPPORTED if supported is None else parse_supported(supported)
+    except BadRangeError as error:
+        raise click.UsageError(f"--supported: {error}") from error
+    cases = [case for case in load_vectors(only) if case.op == "decode"]
+    for release in measure:
+        click.echo(f"{release}: {measure_missing(find_release(release).name, cases):,} cases sent", err=True)
+    found = [(case.id, case_reach(case, releases)) for case in cases]
+    shown = [(id_, reach) for id_, reach in found if not inferred or reach.source in INFERRED]
+    rows = [
+        {"case": id_, "reach": reach.reach, "source": reach.source, "releases": reach.releases, "reason": reach.reason}
+        for id_, reach in shown
+    ]
+    lines = [
+        f"{reach.reach:14} {reach.source:9}  {id_}  {reach.span()}  {reach.reason}".rstrip() for id_, reach in shown
+    ]
+    document = {"supported": str(releases), "cases": rows}
+    print_document(document, as_json, lambda: [*lines, f"{len(lines):,} cases, supported releases {releases}"])
+
+
 @corpus.command("show")
 @click.argument("id_", metavar="ID")
 @click.option("--raw", is_flag=True, help="Write the bytes alone: those to decode, or those to be written.")

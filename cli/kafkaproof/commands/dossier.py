@@ -10,8 +10,9 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers.releases import find_release
-from kafka_conformance.dossiers import folder, reach
+from kafka_conformance.dossiers import folder
 from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.judge import reach
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import BadIssueList
@@ -61,7 +62,7 @@ def dossier(
 
 def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     """Run cases on brokers and keep the answers; the number of cases for each broker."""
-    from kafka_conformance.dossiers.reach import measure
+    from kafka_conformance.judge.reach import measure
     from kafka_conformance.reports.collection import cases_by_id
 
     ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})

@@ -13,8 +13,10 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from kafka_brokers.releases import SUPPORTED, SUPPORTED_AS_OF
+from kafka_conformance.judge.grade import grade_table
 from kafka_conformance.reports.explain import explanation_lines
-from kafka_conformance.sanitize import printable
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_records import Batch, Explanation, encode, explain
 from kafka_records.explain import Field, Part, Section
 from kafka_records.rules import rule
@@ -36,6 +38,7 @@ class Misuse(click.ClickException):
 @click.argument("file", nargs=-1)
 @click.option("--hex", "digits", multiple=True, metavar="HEX…", help="The bytes themselves; spaces and 0x do no harm.")
 @click.option("--case", "case_id", metavar="ID", help="The input of a case of the corpus.")
+@click.option("--grade", "grades", is_flag=True, help="The table that grades findings, and the supported releases.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
     "--width", type=click.IntRange(60, 1000), help="Characters a line; otherwise the terminal's, at most 120."
@@ -45,6 +48,7 @@ def explain_command(
     file: tuple[str, ...],
     digits: tuple[str, ...],
     case_id: str | None,
+    grades: bool,
     as_json: bool,
     width: int | None,
     no_color: bool,
@@ -53,6 +57,11 @@ def explain_command(
 
     Exit codes: 0 it can be decoded, 1 it is broken, 2 usage.
     """
+    if grades:
+        if file or digits or case_id is not None:
+            raise Misuse("--grade takes no input")
+        show_grades(as_json=as_json)
+        sys.exit(VALID)
     title, data = given(file, digits, case_id)
     explanation = explain(data)
     if as_json:
@@ -60,6 +69,21 @@ def explain_command(
     else:
         print_explanation(title, explanation, output_console(width, plain=no_color))
     sys.exit(VALID if explanation.error is None else BROKEN)
+
+
+def show_grades(*, as_json: bool) -> None:
+    """Print the rows of the table; the first that fits a finding decides."""
+    rows = [
+        {"number": number, "grade": grade, "conditions": conditions, "reason": reason}
+        for number, grade, conditions, reason in grade_table()
+    ]
+    if as_json:
+        document = {"supported": str(SUPPORTED), "reviewed": SUPPORTED_AS_OF, "rows": rows}
+        click.echo(indented_json(document).decode().rstrip())
+        return
+    click.echo(f"Supported releases: {SUPPORTED}, reviewed on {SUPPORTED_AS_OF}. The first row that fits decides.")
+    for row in rows:
+        click.echo(f"\n{row['number']:>2}  {row['grade']:<10}  {row['conditions']}\n                {row['reason']}")
 
 
 def given(file: tuple[str, ...], digits: tuple[str, ...], case_id: str | None) -> tuple[str, bytes]:

@@ -17,7 +17,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, Release
 from kafka_brokers.scenarios import recorder
-from kafka_conformance.dossiers import reach
+from kafka_conformance.judge import reach
 from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus import compiler, evidence, line_files

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from kafka_conformance.dossiers import reach
 from kafka_conformance.dossiers.causes import CauseGroup, steady
 from kafka_conformance.dossiers.reproduce import reproducer
+from kafka_conformance.judge import reach
 from kafka_conformance.judge.verdict import OUTCOMES
 from kafka_conformance.reports.collection import cases_by_id
 from kafka_conformance.reports.details import answer_text
@@ -269,7 +269,7 @@ def _java(case: Case) -> Mapping[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-def _runs(found: reach.Reach) -> list[tuple[str, str]]:
+def _runs(found: reach.BrokerReach) -> list[tuple[str, str]]:
     """Answers with their releases, neighbours with one answer together."""
     runs = groupby(found.answers.items(), key=lambda pair: str(pair[1]))
     return [(text, release_span([release for release, _ in run])) for text, run in runs]
@@ -294,7 +294,7 @@ def _summary(group: CauseGroup) -> str:
     return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _BRIEFLY[who]
 
 
-def _wider(group: CauseGroup, found: reach.Reach) -> str:
+def _wider(group: CauseGroup, found: reach.BrokerReach) -> str:
     """How far the other cases of the group reach."""
     if group.case.op != "decode" or len(group.lines) == 1:
         return ""

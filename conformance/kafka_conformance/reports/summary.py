@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ import msgspec
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, outcome_rank
+from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, Certification, PassCriteria, certify_profiles
 from kafka_conformance.runner.deviations import Applied, Deviation, apply_deviations
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
@@ -210,7 +212,7 @@ class Finding:
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Report:
     """Everything that is said about one run."""
 
@@ -220,6 +222,27 @@ class Report:
     findings: tuple[Finding, ...]
     path: Path
     declared: tuple[Deviation, ...] = ()
+    cases: Mapping[str, Case] = field(default_factory=dict, repr=False)
+    criteria: PassCriteria = DEFAULT_CRITERIA
+
+    @cached_property
+    def profiled(self) -> Certification:
+        """The grades of profiles and findings, and the causes."""
+        return certify_profiles(self.results, self.cases, self.criteria.supported, known=self.applied.known)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the exit code is 0: no FAIL in the profiles that decide.
+
+        The run has to be complete, no declared deviation may be stale, and
+        something has to be answered.
+        """
+        profiles, strict = self.criteria.profiles, self.criteria.strict
+        if self.applied.stale or not self.results.complete or self.profiled.failed(profiles, strict=strict):
+            return False
+        if self.results.header.only:
+            return self.results.counts()["skipped"] < len(self.results.lines)
+        return any(each.answered for each in self.profiled.deciding(profiles))
 
     @property
     def fresh(self) -> list[Finding]:
@@ -265,7 +288,13 @@ class Report:
         return sum(line.ms for line in self.results.lines if line.heavy and line.outcome != "hang") / 1000
 
 
-def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation], path: Path) -> Report:
+def make(
+    results: Results,
+    cases: Sequence[Case],
+    deviations: Iterable[Deviation],
+    path: Path,
+    criteria: PassCriteria = DEFAULT_CRITERIA,
+) -> Report:
     """The report on *results* over *cases*."""
     declared = tuple(deviations)
     append = bool(results.header.testee.get("append"))
@@ -275,12 +304,13 @@ def make(results: Results, cases: Sequence[Case], deviations: Iterable[Deviation
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]
     findings = [Finding(line, line.case in applied.known) for line in wrong]
     findings.sort(key=lambda finding: (finding.known, outcome_rank(finding.line.outcome), finding.line.case))
-    return Report(results, certificate, applied, tuple(findings), path, declared)
+    by_id = {case.id: case for case in cases}
+    return Report(results, certificate, applied, tuple(findings), path, declared, by_id, criteria)
 
 
 def report_document(report: Report) -> dict[str, Any]:
     """The report as JSON says it; one object."""
-    results, certificate = report.results, report.certificate
+    results, certificate, profiled = report.results, report.certificate, report.profiled
     return {
         "testee": results.header.testee,
         "corpus": {"sha256": results.header.corpus, "cases": results.header.cases, "only": results.header.only},
@@ -292,10 +322,14 @@ def report_document(report: Report) -> dict[str, Any]:
         "answered_score": round(certificate.answered_score, 6),
         "skipped_share": round(certificate.skipped, 6),
         "nulls": {name: round(value, 6) for name, value in certificate.nulls.items()},
+        "passes": report.passes,
+        "supported": str(report.criteria.supported),
+        "profiles": msgspec.to_builtins(profiled.profiles),
+        "causes": msgspec.to_builtins(profiled.causes),
         "counts": results.counts(),
         "areas": {area: _area(counts, certificate.areas[area]) for area, counts in report.by_area().items()},
         "left_out": report.left_out(),
-        "findings": [msgspec.to_builtins(each.line) | {"known": each.known} for each in report.findings],
+        "findings": [_finding(each, profiled) for each in report.findings],
         "stale_deviations": [msgspec.to_builtins(entry) for entry in report.applied.stale],
         "cases": len(results.lines),
         "milliseconds_per_case": round(report.case_ms(), 4),
@@ -304,6 +338,12 @@ def report_document(report: Report) -> dict[str, Any]:
         "totals": None if results.footer is None else msgspec.to_builtins(results.footer),
         "result": str(report.path),
     }
+
+
+def _finding(found: Finding, profiled: Certification) -> dict[str, Any]:
+    graded = profiled.by_case.get(found.line.case)
+    line: dict[str, Any] = msgspec.to_builtins(found.line)
+    return line | {"known": found.known} | ({} if graded is None else graded.document())
 
 
 def _area(counts: Counter[str], score: float) -> dict[str, Any]:

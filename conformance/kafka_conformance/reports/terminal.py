@@ -22,6 +22,7 @@ from rich.text import Text
 
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import certify_command
+from kafka_conformance.reports.profiles import profile_line
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.sanitize import printable
 
@@ -154,6 +155,8 @@ def _number(count: int, outcome: Outcome) -> Text:
 
 def _verdict(report: Report) -> Iterator[Text]:
     certificate = report.certificate
+    if profiles := profile_line(report.profiled.profiles):
+        yield Text(profiles, style="bold")
     if report.results.header.only:
         yield Text("a part of the corpus, so no score and no certificate", style="dim")
         yield from _coverage(report)

@@ -26,7 +26,6 @@ import kafka_records
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import ScenarioRequest
 from kafka_brokers.wire.errors import error_name
-from kafka_conformance.dossiers.reach import replay_cases
 from kafka_conformance.judge.observation import (
     Crashed,
     Decoded,
@@ -39,6 +38,7 @@ from kafka_conformance.judge.observation import (
     Skipped,
     how_it_ended,
 )
+from kafka_conformance.judge.reach import replay_cases
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.run import trivial_decodes
 from kafka_conformance.runner.sandbox import Sandbox

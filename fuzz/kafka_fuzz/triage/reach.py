@@ -20,8 +20,8 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from kafka_brokers.scenarios.recorder import RecordedAnswer, ScenarioRequest
-from kafka_conformance.dossiers import reach as dossier
-from kafka_conformance.dossiers.reach import replay_cases
+from kafka_conformance.judge import reach as dossier
+from kafka_conformance.judge.reach import replay_cases
 from kafka_conformance.testees.connection import CannotRun
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer

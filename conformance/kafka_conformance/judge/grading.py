@@ -1,0 +1,376 @@
+"""Grade a judged case: its effect, its reach, the strength of its rule, and the grade of the table; pure.
+
+The effect is what users of the codec get.  It follows from the outcome and from
+the fields that differ.  Fields of a batch around its records have an effect only
+if a consumer's records or position depend on them, or if a broker refuses what a
+writer made of them.
+
+Some bytes that Kafka refuses leave no doubt about their records: a varint with
+more bytes than Kafka reads, a negative count where no record follows, an lz4
+frame with an option that Kafka's reader does not know.  A codec that gives
+exactly these records is more lenient than Kafka, without another result.  Such a
+plain reading exists if every length ends where the next field starts, and every
+count is met.  Compressed bytes are read as the libraries of their formats do.
+
+The strength of a case's first rule is that of the table, with these exceptions:
+
+    bytes that no writer makes, or times that no clock gives    should, at most
+    broken bytes that are accepted with their one plain reading should, at most
+    valid bytes that are refused                                must: how a field is shown may be
+                                                                a recommendation, reading it is not
+    memory, where CMP-10 (nothing limits it) is among the rules may
+    memory, elsewhere                                           must
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import lz4.frame
+import zstandard
+
+from kafka_brokers.releases import SUPPORTED, SupportedReleases
+from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
+from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, is_canonical
+from kafka_conformance.judge.verdict import Outcome
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vector_format import input_of
+from kafka_records import Batch, Header, Record, RecordFormatError
+from kafka_records import attributes as bits
+from kafka_records.batch import BatchHeader, decode_header
+from kafka_records.compression import decompress
+from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
+from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
+from kafka_records.log import split_entries
+from kafka_records.rules import Strength, rule
+
+_BY_OUTCOME: Final[Mapping[Outcome, Effect]] = {
+    "crash": "crash",
+    "hang": "stuck",
+    "memory": "memory",
+    "accepts_invalid": "accepts_invalid",
+    "rejects_valid": "rejects_valid",
+    "wrong_error": "wrong_error",
+    "lossy": "equivalent",
+}
+# Decoded fields of a batch on which records or the position depend: where a consumer continues, and which records a
+# read_committed consumer leaves out.
+DECODED: Final = frozenset({"last_offset", "producer_id", "transactional", "control"})
+# Written fields of a batch that no reader depends on: brokers compute or replace them (TIM-08, HDR-07, NST-23), any
+# base will do (TIM-01), and other compressed bytes hold the same records (CMP-03).
+HARMLESS_WRITTEN: Final = frozenset(
+    {"max_timestamp", "base_timestamp", "partition_leader_epoch", "attributes", "compression", "decompressed"}
+)
+UNREADABLE: Final = "bytes that can be read"
+
+_INDEX: Final = re.compile(r"\[\d+\]")
+_COUNTS: Final = re.compile(r": expected (\d+), got (\d+)")
+
+
+class JudgedLine(Protocol):
+    """The fields of a result line, kept or not, on which the effect depends."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict's outcome."""
+
+    @property
+    def field(self) -> str:
+        """The first field that differs."""
+
+    @property
+    def why(self) -> str:
+        """How it differs."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Further fields that differ, without indexes."""
+
+    @property
+    def observation(self) -> dict[str, Any]:
+        """The observation in short."""
+
+
+def effect_of(case: Case, line: JudgedLine) -> Effect | None:
+    """The effect of a judged case; None if it is no finding."""
+    if line.outcome in ("agree", "skipped"):
+        return None
+    if line.outcome != "wrong_data":
+        return _BY_OUTCOME[line.outcome]
+    if case.expect.answers:
+        return "wrong_data"
+    paths = {plain_path(line.field), *line.also}
+    if case.op == "encode":
+        return _effect_of_written(paths, line.why)
+    return _effect_of_decoded(case, paths, line)
+
+
+def plain_path(path: str) -> str:
+    """A field without indexes and without its list of batches.
+
+    >>> plain_path("batches[0].records[3].timestamp"), plain_path("batches.last_offset")
+    ('records.timestamp', 'last_offset')
+    """
+    plain = _INDEX.sub("", path)
+    return plain if plain == "batches.length" else plain.removeprefix("batches.")
+
+
+def _effect_of_written(paths: Collection[str], why: str) -> Effect:
+    if UNREADABLE in why:
+        return "wrong_data"
+    harmless = all(plain_path(path).partition(".")[0] in HARMLESS_WRITTEN or path == "data" for path in paths)
+    return "equivalent" if harmless else "wrong_data"
+
+
+def _effect_of_decoded(case: Case, paths: Collection[str], line: JudgedLine) -> Effect:
+    found = {plain_path(path) for path in paths}
+    if found == {"batches.length"} and _only_empty_batches_lack(case, line.why):
+        return "equivalent"
+    if _counts_are_fewer(line):
+        return "lost_data"
+    depends = {path for path in found if path.startswith(("records", "next_offset", "batches")) or path in DECODED}
+    return "wrong_data" if depends else "equivalent"
+
+
+def _counts_are_fewer(line: JudgedLine) -> bool:
+    counts = _COUNTS.search(line.why) if line.field.endswith(".length") and "headers" not in line.field else None
+    return counts is not None and int(counts[2]) < int(counts[1])
+
+
+def _only_empty_batches_lack(case: Case, why: str) -> bool:
+    """Whether the batches that are missing have no records: only the next position shows them."""
+    counts = _COUNTS.search(why)
+    return counts is not None and not any(batch.records for batch in case.expect.batches[int(counts[2]) :])
+
+
+# Bytes of a varint that lenient readers read: as many as an int64 can take.
+MAX_BYTES: Final = 10
+MAX_PAYLOAD: Final = 16 * 1024 * 1024
+_INT32: Final = 1 << 32
+_INT64: Final = 1 << 64
+
+
+class NotPlainError(ValueError):
+    """The bytes can be read in more than one way, or in none."""
+
+
+def plain_reading(data: bytes) -> tuple[tuple[Record, ...], ...] | None:
+    """The records of each entry of *data*; None if there is no plain reading."""
+    try:
+        return tuple(_entry(data[start:end]) for start, end in split_entries(data))
+    except (NotPlainError, RecordFormatError):
+        return None
+
+
+def _entry(data: bytes) -> tuple[Record, ...]:
+    if data[MAGIC_OFFSET] != MAGIC_VALUE_V2:
+        raise NotPlainError
+    header = decode_header(data)
+    compression = bits.compression_of(header.attributes, at=ATTRIBUTES_OFFSET_V2, rule="ATT-02")
+    payload = data[RECORD_BATCH_OVERHEAD:]
+    if header.record_count < 0 and not payload:
+        return ()
+    if compression != "none":
+        payload = _decompressed(compression, payload)
+    reader = _Reader(payload)
+    records = []
+    while not reader.at_end():
+        records.append(_record(reader, header))
+    if len(records) != header.record_count:
+        raise NotPlainError
+    return tuple(records)
+
+
+def _decompressed(compression: Compression, data: bytes) -> bytes:
+    try:
+        return decompress(compression, data, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
+    except RecordFormatError:
+        if compression not in _LIBRARIES:
+            raise NotPlainError from None
+    try:
+        return b"".join(_LIBRARIES[compression](data))
+    except (zlib.error, RuntimeError, EOFError, zstandard.ZstdError):
+        raise NotPlainError from None
+
+
+def _gzip_members(data: bytes) -> Iterator[bytes]:
+    while data:
+        member = zlib.decompressobj(wbits=_GZIP)
+        yield member.decompress(data, MAX_PAYLOAD)
+        data = member.unused_data
+
+
+def _lz4_frames(data: bytes) -> Iterator[bytes]:
+    while data:
+        if data[1:4] == _SKIPPABLE:
+            data = data[8 + int.from_bytes(data[4:8], "little") :]
+            continue
+        frame = lz4.frame.LZ4FrameDecompressor()
+        yield frame.decompress(data, max_length=MAX_PAYLOAD)
+        data = frame.unused_data or b""
+
+
+def _zstd_frames(data: bytes) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor(max_window_size=_ANY_WINDOW).stream_reader(data, read_across_frames=True) as frames:
+        yield frames.read(MAX_PAYLOAD)
+
+
+_GZIP: Final = 31  # zlib's number for the gzip container
+_SKIPPABLE: Final = bytes.fromhex("2a4d18")  # 0x184D2A50 to 0x184D2A5F, without the lowest byte
+_ANY_WINDOW: Final = 1 << 27
+_LIBRARIES: Final[dict[Compression, Callable[[bytes], Iterator[bytes]]]] = {
+    "gzip": _gzip_members,
+    "lz4": _lz4_frames,
+    "zstd": _zstd_frames,
+}
+
+
+def _record(reader: _Reader, header: BatchHeader) -> Record:
+    length = reader.varint()
+    end = reader.at + length
+    reader.take(1)
+    timestamp = _signed(header.base_timestamp + reader.varint(), _INT64)
+    offset = _signed(header.base_offset + _signed(reader.varint(), _INT32), _INT64)
+    key, value = reader.nullable(), reader.nullable()
+    headers = tuple(_header(reader) for _ in range(max(reader.varint(), 0)))
+    if reader.at != end:
+        raise NotPlainError
+    append_time = header.attributes & bits.TIMESTAMP_TYPE_MASK
+    return Record(offset, header.max_timestamp if append_time else timestamp, key, value, headers)
+
+
+def _header(reader: _Reader) -> Header:
+    key = reader.nullable()
+    if key is None:
+        raise NotPlainError
+    return Header(key, reader.nullable())
+
+
+def _signed(value: int, size: int) -> int:
+    value %= size
+    return value - size if value >= size // 2 else value
+
+
+class _Reader:
+    """Reads fields of a payload, one after the other; `at` is the position."""
+
+    __slots__ = ("_data", "at")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.at = 0
+
+    def at_end(self) -> bool:
+        return self.at == len(self._data)
+
+    def take(self, size: int) -> bytes:
+        if size > len(self._data) - self.at:
+            raise NotPlainError
+        self.at += size
+        return self._data[self.at - size : self.at]
+
+    def varint(self) -> int:
+        """A zig-zag varint of up to `MAX_BYTES` bytes."""
+        value = 0
+        for index in range(MAX_BYTES):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << 7 * index
+            if byte < 0x80:
+                value %= _INT64
+                return (value >> 1) ^ -(value & 1)
+        raise NotPlainError
+
+    def nullable(self) -> bytes | None:
+        length = self.varint()
+        return None if length < 0 else self.take(length)
+
+
+UNLIMITED: Final = "CMP-10"
+
+
+@dataclass(frozen=True, slots=True)
+class FindingGrade:
+    """The grade of a finding, and the four inputs of the table that it follows from."""
+
+    grade: Grade
+    effect: Effect
+    reach: Reach
+    strength: Strength
+    reason: str
+
+
+def grade_finding(
+    case: Case, line: JudgedLine, supported: SupportedReleases = SUPPORTED, reach: CaseReach | None = None
+) -> FindingGrade | None:
+    """The grade of the judged *case*; None if it agrees or was skipped.
+
+    Args:
+        case: as judged.
+        line: the result line.
+        supported: the releases that count as supported.
+        reach: that of the case, if it is known already.
+    """
+    effect = effect_of(case, line)
+    if effect is None:
+        return None
+    found = case_reach(case, supported) if reach is None else reach
+    strength = rule_strength(case, effect, lenient=is_lenient(case, line, found.reach))
+    row = grade_row(strength, case.expect.verdict, found.reach, effect)
+    return FindingGrade(row.grade, effect, found.reach, strength, row.reason)
+
+
+def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Strength:
+    """The strength that counts for *effect*: see the module's docstring."""
+    if effect == "memory":
+        return "may" if UNLIMITED in case.rules else "must"
+    own = own_strength(case)
+    if lenient or is_unusual(case):
+        return weaker(own, "should")
+    return "must" if effect == "rejects_valid" else own
+
+
+def own_strength(case: Case) -> Strength:
+    """The strength of the first rule of *case*; a bare fact binds no codec, and a case of others' has no rule."""
+    try:
+        return rule(case.rules[0]).strength or "may"
+    except LookupError:
+        return "must"
+
+
+def weaker(one: Strength, other: Strength) -> Strength:
+    """The weaker of two strengths.
+
+    >>> weaker("must", "should"), weaker("may", "should")
+    ('should', 'may')
+    """
+    return max(one, other, key=STRENGTHS.index)
+
+
+def is_unusual(case: Case) -> bool:
+    """Whether no writer makes such bytes, or no clock gives such times."""
+    if isinstance(case.input, Batch):
+        return not has_usual_times((case.input,))
+    if case.op != "decode" or case.expect.verdict != "valid" or isinstance(case.input, Recipe):
+        return False
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    return not (has_usual_times(case.expect.batches) and is_canonical(data, case.expect.batches))
+
+
+def is_lenient(case: Case, line: JudgedLine, reach: Reach) -> bool:
+    """Whether invalid bytes were accepted with the records that they plainly contain; damage has to be detected."""
+    if line.outcome != "accepts_invalid" or case.op != "decode" or reach == "rot" or isinstance(case.input, Recipe):
+        return False
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    reading = plain_reading(data)
+    if reading is None:
+        return False
+    given = line.observation
+    if "records" in given:
+        return bool(given["records"] == sum(map(len, reading)))
+    return bool(given.get("batches") == len(reading))

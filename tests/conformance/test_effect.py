@@ -1,0 +1,113 @@
+"""The effect of a finding follows from its outcome and from the fields that differ."""
+
+from typing import Any
+
+import pytest
+
+from kafka_conformance.judge.grade import Effect
+from kafka_conformance.judge.grading import effect_of, plain_path
+from kafka_conformance.runner.results import ResultLine
+from kafka_corpus.case import Case, Expectation, Op
+from kafka_records import Batch, Record
+
+FULL = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=(Record(0, 1, None, b"value"),))
+EMPTY = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=())
+
+
+def finding(outcome: Any, field: str = "", why: str = "", also: tuple[str, ...] = ()) -> ResultLine:
+    return ResultLine(
+        case="a.b", outcome=outcome, area="a", op="decode", expected="valid", rules=("HDR-01",),
+        field=field, why=why, also=also,
+    )  # fmt: skip
+
+
+def case_of(op: Op = "decode", *batches: Batch) -> Case:
+    return Case(
+        id="a.b", title="", rules=("HDR-01",), area="a", op=op, input=b"",
+        expect=Expectation(verdict="valid", batches=batches),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("outcome", "effect"),
+    [
+        ("agree", None),
+        ("skipped", None),
+        ("crash", "crash"),
+        ("hang", "stuck"),
+        ("memory", "memory"),
+        ("accepts_invalid", "accepts_invalid"),
+        ("rejects_valid", "rejects_valid"),
+        ("wrong_error", "wrong_error"),
+        ("lossy", "equivalent"),
+    ],
+)
+def test_effects_of_outcomes(outcome: str, effect: Effect | None) -> None:
+    assert effect_of(case_of(), finding(outcome)) == effect
+
+
+@pytest.mark.parametrize(
+    ("field", "effect"),
+    [
+        ("batches[0].records[1].timestamp", "wrong_data"),
+        ("batches[0].records[1].headers[0].key", "wrong_data"),
+        ("records[0].value", "wrong_data"),
+        ("next_offset", "wrong_data"),
+        ("batches[0].last_offset", "wrong_data"),
+        ("batches[0].control", "wrong_data"),
+        ("batches[0].max_timestamp", "equivalent"),
+        ("batches[0].partition_leader_epoch", "equivalent"),
+        ("batches[0].compression", "equivalent"),
+    ],
+)
+def test_decoded_fields(field: str, effect: Effect) -> None:
+    assert effect_of(case_of("decode", FULL), finding("wrong_data", field, f"{field}: expected 1, got 2")) == effect
+
+
+def test_a_record_that_differs_further_on_counts() -> None:
+    line = finding("wrong_data", "batches[0].max_timestamp", "…: expected 1, got 2", ("batches.records.timestamp",))
+    assert effect_of(case_of("decode", FULL), line) == "wrong_data"
+
+
+@pytest.mark.parametrize(
+    ("field", "got", "effect"),
+    [
+        ("batches[0].records.length", 1, "lost_data"),
+        ("batches[0].records.length", 3, "wrong_data"),
+        ("batches[0].records[0].headers.length", 1, "wrong_data"),
+        ("records.length", 0, "lost_data"),
+    ],
+)
+def test_records_that_are_left_out_are_lost(field: str, got: int, effect: Effect) -> None:
+    line = finding("wrong_data", field, f"{field}: expected 2, got {got}")
+    assert effect_of(case_of("decode", FULL), line) == effect
+
+
+def test_a_batch_without_records_may_be_left_out() -> None:
+    line = finding("wrong_data", "batches.length", "batches.length: expected 2, got 1")
+    assert effect_of(case_of("decode", FULL, EMPTY), line) == "equivalent"
+    assert effect_of(case_of("decode", FULL, FULL), line) == "lost_data"
+
+
+@pytest.mark.parametrize(
+    ("field", "effect"),
+    [
+        ("batches[0].records[0].timestamp", "wrong_data"),
+        ("batches[0].base_sequence", "wrong_data"),
+        ("batches[0].last_offset", "wrong_data"),
+        ("batches[0].max_timestamp", "equivalent"),
+        ("decompressed[7]", "equivalent"),
+    ],
+)
+def test_written_fields(field: str, effect: Effect) -> None:
+    assert effect_of(case_of("encode"), finding("wrong_data", field, f"{field}: expected 1, got 2")) == effect
+
+
+def test_written_bytes_that_cannot_be_read_are_wrong() -> None:
+    line = finding("wrong_data", "data", "data: expected bytes that can be read, got a batch of 3 bytes")
+    assert effect_of(case_of("encode"), line) == "wrong_data"
+
+
+def test_plain_paths_keep_the_number_of_batches_apart() -> None:
+    assert plain_path("batches.length") == "batches.length"
+    assert plain_path("batches[3].records.length") == "records.length"
