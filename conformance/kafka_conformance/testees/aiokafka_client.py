@@ -14,6 +14,7 @@ a batch with a producer id.  With its Cython classes, or without them, as
 from __future__ import annotations
 
 import asyncio
+import atexit
 import logging
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
@@ -103,6 +104,10 @@ class ConsumerReader:
         self._used += 1
         return self._used - 1
 
+    async def close(self) -> None:
+        """End the consumer, if there is one."""
+        await self._drop()
+
     async def _drop(self) -> None:
         if self._consumer is not None:
             await self._consumer.stop()
@@ -138,6 +143,11 @@ class ProducerWriter:
             raise
         return one_request(self._broker.caught())
 
+    async def close(self) -> None:
+        """End the producers."""
+        for producer in self._producers.values():
+            await producer.stop()
+
     async def _started(self, wanted: Batch, **options: Any) -> Any:
         sizes = {"max_batch_size": BATCH_SIZE, "max_request_size": BATCH_SIZE}
         codec = None if wanted.compression == "none" else wanted.compression
@@ -168,6 +178,14 @@ class ProducerWriter:
 _runner = asyncio.Runner()
 _readers: dict[str, ConsumerReader] = {}
 _writers: list[ProducerWriter] = []
+
+
+@atexit.register
+def close() -> None:
+    """End what was started; without that aiokafka warns at the end of the process."""
+    for each in (*_readers.values(), *_writers):
+        _runner.run(each.close())
+    _runner.close()
 
 
 def consume(data: bytes) -> CodecAnswer:

@@ -79,8 +79,9 @@ class ConsumerReader:
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """Read *data* with the *aborted* transactions; the consumer reads committed records by default.
 
-        An empty delivery is repeated: now and then it drops a response, and fetches the same offset,
-        at which there may be no batch any more, as in a broker.
+        librdkafka drops about one response in a hundred of a new consumer, and fetches the same offset again.
+        A broker gives it the same bytes then; a tape whose batch ends below that offset gives the end.  So an
+        answer without a record, an error or a step forward is read from a new tape once more.
         """
         answer = self._read(data, aborted)
         return self._read(data, aborted) if _is_nothing(answer) else answer

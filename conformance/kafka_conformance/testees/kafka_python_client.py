@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NoReturn
 
 import kafka
@@ -182,7 +183,7 @@ class ProducerWriter:
             try:
                 self._send(producer, wanted)
             finally:
-                producer.close(timeout=0)
+                _abandon(producer)
             return one_request(self._broker.caught())
         key = wanted.magic, wanted.compression
         if key not in self._producers:
@@ -191,7 +192,7 @@ class ProducerWriter:
             self._send(self._producers[key], wanted)
         except BaseException:
             # What it holds by now would go out with the next batch.
-            self._producers.pop(key).close(timeout=0)
+            _abandon(self._producers.pop(key))
             raise
         return one_request(self._broker.caught())
 
@@ -218,6 +219,12 @@ class ProducerWriter:
         producer.flush(FLUSH_SECONDS)
         for each in sent:
             each.get(FLUSH_SECONDS)
+
+
+def _abandon(producer: Any) -> None:
+    """Close *producer* without sending the records that it holds, of which it complains."""
+    with suppress(KafkaError):
+        producer.close(timeout=0)
 
 
 _writer: ProducerWriter | None = None
