@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.record.memory_records import MemoryRecords as AIOMemoryRecords
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from msgspec import UNSET
@@ -244,7 +246,7 @@ def with_kafka_python(bootstrap: str) -> Outcome:
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     consumer.assign([TopicPartition("topic", 0)])
     consumer.seek_to_beginning()
-    records = []
+    records: list[tuple[Any, ...]] = []
     try:
         for record in consumer:
             if record.key == END:
@@ -261,8 +263,8 @@ def with_aiokafka(bootstrap: str) -> Outcome:
     """A user of aiokafka who reads a topic from its beginning."""
 
     async def read() -> Outcome:
-        consumer = aiokafka_client.AIOKafkaConsumer("topic", bootstrap_servers=bootstrap, auto_offset_reset="earliest")
-        records = []
+        consumer = AIOKafkaConsumer("topic", bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        records: list[tuple[Any, ...]] = []
         async with consumer:
             try:
                 async for record in consumer:
@@ -280,14 +282,14 @@ def with_confluent_kafka(bootstrap: str) -> Outcome:
     """A user of confluent-kafka who reads a topic from its beginning."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "group", "enable.auto.commit": False})
     consumer.assign([ConfluentPartition("topic", 0, 0)])
-    records = []
+    records: list[tuple[Any, ...]] = []
     try:
         while True:
             message = consumer.poll(1.0)
             if message is None:
                 continue
-            if message.error():
-                return records, message.error().name()
+            if (error := message.error()) is not None:
+                return records, error.name()
             if message.key() == END:
                 return records, ""
             timestamp = message.timestamp()[1] if message.timestamp()[0] else -1
@@ -325,7 +327,7 @@ def test_a_client_adapter_says_what_its_user_sees(
 
 def user_of_records(records: Any) -> Outcome:
     """A user of the record classes, as both consumers use them."""
-    read = []
+    read: list[tuple[Any, ...]] = []
     try:
         while (batch := records.next_batch()) is not None:
             if not batch.validate_crc():
@@ -339,7 +341,7 @@ def user_of_records(records: Any) -> Outcome:
 @pytest.mark.testees
 @same
 @pytest.mark.parametrize(
-    ("codec", "classes"), [(kafka_python, MemoryRecords), (aiokafka_, aiokafka_.MemoryRecords)],
+    ("codec", "classes"), [(kafka_python, MemoryRecords), (aiokafka_, AIOMemoryRecords)],
     ids=["kafka-python", "aiokafka"],
 )  # fmt: skip
 def test_a_codec_adapter_says_what_its_user_sees(codec: ModuleType, classes: Any, data: bytes) -> None:

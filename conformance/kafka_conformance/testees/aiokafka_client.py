@@ -183,8 +183,10 @@ _writers: list[ProducerWriter] = []
 @atexit.register
 def close() -> None:
     """End what was started; without that aiokafka warns at the end of the process."""
-    for each in (*_readers.values(), *_writers):
-        _runner.run(each.close())
+    for reader in _readers.values():
+        _runner.run(reader.close())
+    for writer in _writers:
+        _runner.run(writer.close())
     _runner.close()
 
 
