@@ -66,8 +66,9 @@ def test_they_read_what_the_reference_writes(codec: ModuleType, magic: int, comp
 def test_the_reference_reads_what_they_write(codec: ModuleType, magic: int, compression: str) -> None:
     """The records that an encoder was given come back through the reference."""
     batch = given(magic, compression)
-    if codec is aiokafka_ and (magic, compression) == (0, "lz4"):
-        with pytest.raises(CodecError, match="LZ4 is not supported"):
+    if codec is aiokafka_ and magic < 2:
+        assert codec.ENCODES.magics == [2]
+        with pytest.raises(NotDone, match="its producer writes v2"):
             codec.encode(to_wire(batch))
         return
     read = decode(codec.encode(to_wire(batch)))
@@ -100,7 +101,7 @@ def test_errors_have_the_kind_that_fits(codec: ModuleType, name: str, kind: str,
 
 @both
 def test_what_a_decompressor_raises(codec: ModuleType, named: dict[str, Case]) -> None:
-    """An exception out of zlib is an error of decompression."""
+    """An exception out of zlib is documented by neither, so that a caller does not expect it: `other`."""
     data = named["gzip"].input
     assert isinstance(data, bytes)
     from kafka_records.checksum import checksum_v2
@@ -109,7 +110,7 @@ def test_what_a_decompressor_raises(codec: ModuleType, named: dict[str, Case]) -
     with pytest.raises(CodecError) as caught:
         codec.decode(broken[:17] + checksum_v2(broken).to_bytes(4, "big") + broken[21:])
 
-    assert caught.value.kind == "decompression"
+    assert caught.value.kind == "other"
 
 
 @both
@@ -155,10 +156,39 @@ def test_offsets_wrap_back() -> None:
     assert aiokafka_.decode(reference.encode(to_wire(batch)))[0].last_offset == largest
 
 
-def test_v0_has_no_timestamps() -> None:
-    """Where the codec says None, the field is left out."""
+@both
+def test_v0_has_no_timestamps(codec: ModuleType) -> None:
+    """Where the codec says None, the timestamp is Kafka's -1, which is none."""
     data = reference.encode(to_wire(given(0, "none")))
-    first = kafka_python.decode(data)[0]
+    first = codec.decode(data)[0]
 
     assert isinstance(first.records, list)
-    assert first.records[0].timestamp is UNSET
+    assert first.records[0].timestamp == -1
+
+
+@both
+def test_offsets_are_counted_as_a_producer_does(codec: ModuleType) -> None:
+    """Records after a gap are skipped: no offset is set that a producer would not write."""
+    wanted = given(2, "none", last_offset=5)
+    gap = replace(to_wire(wanted), records=to_wire(wanted).records)
+    assert isinstance(gap.records, list)
+    gap.records[1].offset = 5
+
+    with pytest.raises(NotDone, match="other offsets"):
+        codec.encode(gap)
+
+
+@both
+def test_an_undocumented_exception_under_read_committed_is_other(codec: ModuleType, named: dict[str, Case]) -> None:
+    """The kinds of `committed` are those of `decode`."""
+    data = named["gzip"].input
+    assert isinstance(data, bytes)
+    from kafka_records.checksum import checksum_v2
+
+    broken = data[:61] + b"\x00" * (len(data) - 61)
+    broken = broken[:17] + checksum_v2(broken).to_bytes(4, "big") + broken[21:]
+    answer = codec.committed(broken, [])
+
+    assert answer.error is not UNSET
+    assert answer.error.kind == "other"
+    assert codec.committed(named["crc"].input, []).error.kind == "corrupt"

@@ -111,4 +111,7 @@ def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference
 
 def stalled(consumed: ConsumedRecords) -> str:
     """A consumer that does not get on, in words."""
+    if consumed.error is not None:
+        text = ": ".join(filter(None, (consumed.error.kind, consumed.error.message)))
+        return f"the call after its error does not return: {text}"
     return f"it fetches offset {consumed.next_offset} again and again, and reports nothing"

@@ -39,7 +39,7 @@ class ConsumedRecords:
     Attributes:
         records: all of them, in order; with an error, those before it.
         next_offset: the offset of its last fetch; None if unknown.
-        stalled: whether it would ask for that for ever.
+        stalled: whether it would ask for that for ever; with an error, whether the call after it never returns.
         error: what it reported.
     """
 

@@ -200,11 +200,13 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
     comparison = consuming.compare_consumed(case, consumed)
     verdict = verdict_on(comparison.differences, tuple(sorted(comparison.left_out)))
     if consumed.error is not None:
-        if consuming.may_refuse(case) and not consumed.records:
+        if consuming.may_refuse(case) and not consumed.records and not consumed.stalled:
             return AGREE
-        return _worse(verdict, _judge_error(case.expect, consumed.error))
+        verdict = _worse(verdict, _judge_error(case.expect, consumed.error))
     if consumed.stalled:
         return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))
+    if consumed.error is not None:
+        return verdict
     if case.expect.verdict == "invalid":
         return _accepts_invalid(case, len(consumed.records), "record", "records")
     return verdict

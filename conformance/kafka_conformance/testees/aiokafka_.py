@@ -1,10 +1,11 @@
-"""aiokafka, through the classes that its consumer and producer use.
+"""aiokafka, through the classes that its consumer and producer use; `aiokafka_client` has the two themselves.
 
 Its Cython classes are the default; with `AIOKAFKA_NO_EXTENSIONS=1` in the
 environment the pure Python ones run, which are a codec of their own (known
 name `aiokafka-pure`).  Decoding calls `validate_crc` on each batch, as its
-fetcher does by default.  (The module is not called `aiokafka`, so that it is not
-confuses the two.)
+fetcher does by default.  `MemoryRecords` ends in front of a partial batch without
+an error; that its consumer raises if there is nothing else is for the client to
+show.  (The module is not called `aiokafka`, so that the two are not confused.)
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ import aiokafka
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
 from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
 from kafka_conformance.testees.interface import CodecError
-from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
+from kafka_conformance.testees.protocol import LEAKED, Aborted, Capability, CodecAnswer, Refusal
 from kafka_conformance.testees.python_client import (
     BATCH_SIZE,
     EVERY_FORMAT,
     TIMESTAMP_TYPES,
-    builder_limits,
     check_expressible,
     compression_name,
-    delivered_record,
+    counted_offsets,
     exception_text,
     exposed_record,
     header_text,
 )
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
-from kafka_records import Batch
+from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS
 
 NAME = "aiokafka-pure" if NO_EXTENSIONS else "aiokafka"
 VERSION: str = aiokafka.__version__
-DECODES = ENCODES = EVERY_FORMAT
+DECODES = EVERY_FORMAT
+# LegacyRecordBatchBuilder is left over: no producer of aiokafka calls it.
+ENCODES = Capability([2], list(COMPRESSIONS))
 
 
 def decode(data: bytes) -> list[WireBatch]:
@@ -52,15 +53,20 @@ def decode(data: bytes) -> list[WireBatch]:
         records = MemoryRecords(data)
         while records.has_next():
             batches.append(_batch(records.next_batch()))
-    except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", exception_text(error), batches) from error
-    except CorruptRecordException as error:
-        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", exception_text(error), batches) from error
     except MemoryError:
         raise
-    except Exception as leak:
-        raise CodecError(_leak_kind(leak), exception_text(leak), batches) from leak
+    except Exception as error:
+        raise CodecError(error_kind(error), exception_text(error), batches) from error
     return batches
+
+
+def error_kind(error: Exception) -> Kind | Literal["other"]:
+    """The kind of an exception that aiokafka documents; any other, as zlib.error or SystemError, is `other`."""
+    if isinstance(error, UnsupportedCodecError):
+        return "unsupported_compression"
+    if isinstance(error, CorruptRecordException):
+        return "corrupt" if "CRC" in str(error) else "malformed"
+    return LEAKED
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
@@ -70,9 +76,11 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     )
     records: list[WireRecord] = []
     try:
-        records.extend(map(delivered_record, fetched))
+        records.extend(map(exposed_record, fetched))
+    except MemoryError:
+        raise
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal("malformed", exception_text(error)))
+        return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
@@ -122,34 +130,21 @@ def _before(offset: int) -> int:
     return (offset - 1 + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
-    # What a compression library raises goes through as it is.  All else, as struct.error
-    # and SystemError, is an accident: its documented exception is CorruptRecordException.
-    module = type(leak).__module__
-    ours = module.startswith(("zlib", "gzip", "cramjam")) or isinstance(leak, EOFError)
-    return "decompression" if ours else "other"
-
-
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer would send for *batch*."""
     wanted = from_wire(batch)
-    old_state = wanted.magic < 2 and (wanted.transactional or wanted.producer_id != -1)
-    limits = (*builder_limits(wanted), (old_state, "a producer's state in an old message"))
-    check_expressible(wanted, "builder", *limits)
-    codec = COMPRESSIONS.index(wanted.compression)
-    builder: Any
-    if wanted.magic == 2:
-        builder = DefaultRecordBatchBuilder(
-            magic=2,
-            compression_type=codec,
-            is_transactional=int(wanted.transactional),
-            producer_id=wanted.producer_id,
-            producer_epoch=wanted.producer_epoch,
-            base_sequence=wanted.base_sequence,
-            batch_size=BATCH_SIZE,
-        )
-    else:
-        builder = LegacyRecordBatchBuilder(wanted.magic, codec, BATCH_SIZE)
+    check_expressible(
+        wanted, "builder", (wanted.magic != 2, "an old message: its producer writes v2"), *counted_offsets(wanted)
+    )
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=COMPRESSIONS.index(wanted.compression),
+        is_transactional=int(wanted.transactional),
+        producer_id=wanted.producer_id,
+        producer_epoch=wanted.producer_epoch,
+        base_sequence=wanted.base_sequence,
+        batch_size=BATCH_SIZE,
+    )
     try:
         _append_all(builder, wanted)
         return bytes(builder.build())

@@ -1,9 +1,11 @@
-"""kafka-python, through the classes that its consumer and producer use.
+"""kafka-python, through the classes that its consumer and producer use; `kafka_python_client` has the two themselves.
 
 Decoding is `MemoryRecords` with `validate_crc` on batches and records, as its
-fetcher does by default (`check_crcs`).  Encoding is `MemoryRecordsBuilder`,
+fetcher does by default (`check_crcs`).  `MemoryRecords` ends in front of a
+partial batch without an error; that its consumer raises if there is nothing
+else is for the client to show.  Encoding is `MemoryRecordsBuilder`,
 which has no base offset, no leader epoch, no LogAppendTime and no control
-batches to ask for: such batches are skipped.
+batches to ask for, and counts offsets from 0: other batches are skipped.
 """
 
 from __future__ import annotations
@@ -22,21 +24,20 @@ from kafka.structs import TopicPartition
 from msgspec import UNSET
 
 from kafka_conformance.testees.interface import CodecError
-from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
+from kafka_conformance.testees.protocol import LEAKED, Aborted, CodecAnswer, Refusal
 from kafka_conformance.testees.python_client import (
     BATCH_SIZE,
     EVERY_FORMAT,
     TIMESTAMP_TYPES,
-    builder_limits,
     check_expressible,
     compression_name,
-    delivered_record,
+    counted_offsets,
     exception_text,
     exposed_record,
     header_text,
 )
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
-from kafka_records import Batch
+from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS
 
 NAME = "kafka-python"
@@ -54,17 +55,22 @@ def decode(data: bytes) -> list[WireBatch]:
         records = MemoryRecords(data)
         while records.has_next():
             batches.append(_batch(records.next_batch()))
-    except UnsupportedCodecError as error:
-        raise CodecError("unsupported_compression", str(error), batches) from error
-    except CorruptRecordError as error:
-        raise CodecError("corrupt" if "CRC" in str(error) else "malformed", exception_text(error), batches) from error
     except MemoryError:
         raise
-    except Exception as leak:
-        if str(leak) == LZ4_OUT_OF_MEMORY:
-            raise MemoryError(LZ4_OUT_OF_MEMORY) from leak
-        raise CodecError(_leak_kind(leak), exception_text(leak), batches) from leak
+    except Exception as error:
+        if str(error) == LZ4_OUT_OF_MEMORY:
+            raise MemoryError(LZ4_OUT_OF_MEMORY) from error
+        raise CodecError(error_kind(error), exception_text(error), batches) from error
     return batches
+
+
+def error_kind(error: Exception) -> Kind | Literal["other"]:
+    """The kind of an exception that kafka-python documents; any other, as zlib.error or IndexError, is `other`."""
+    if isinstance(error, UnsupportedCodecError):
+        return "unsupported_compression"
+    if isinstance(error, CorruptRecordError):
+        return "corrupt" if "crc" in str(error).lower() else "malformed"
+    return LEAKED
 
 
 def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
@@ -80,9 +86,11 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     records: list[WireRecord] = []
     try:
         while taken := fetched.take(1):
-            records += map(delivered_record, taken)
+            records += map(exposed_record, taken)
+    except MemoryError:
+        raise
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal("malformed", exception_text(error)))
+        return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
@@ -128,24 +136,14 @@ def _record(record: Any) -> WireRecord:
     return exposed_record(record)
 
 
-def _leak_kind(leak: Exception) -> Literal["decompression", "other"]:
-    # What a compression library raises goes through as it is.  All else, as struct.error
-    # and IndexError, is an accident: its documented exception is CorruptRecordError.
-    module = type(leak).__module__
-    ours = module.startswith(("zlib", "gzip", "snappy", "cramjam", "backports.zstd", "zstandard"))
-    lz4 = type(leak) is RuntimeError and str(leak).startswith(("LZ4F_", "Frame incomplete"))
-    return "decompression" if ours or lz4 or isinstance(leak, EOFError) else "other"
-
-
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer would send for *batch*."""
     wanted = from_wire(batch)
-    check_expressible(wanted, "builder", *builder_limits(wanted))
+    check_expressible(wanted, "builder", *counted_offsets(wanted))
     builder = MemoryRecordsBuilder(
         wanted.magic,
         COMPRESSIONS.index(wanted.compression),
         BATCH_SIZE,
-        offset=wanted.records[0].offset if wanted.records else 0,
         transactional=wanted.transactional,
         producer_id=wanted.producer_id,
         producer_epoch=wanted.producer_epoch,
@@ -158,7 +156,6 @@ def encode(batch: WireBatch) -> bytes:
 
 def _append_all(builder: Any, wanted: Batch) -> None:
     for record in wanted.records:
-        builder.skip(record.offset - builder.next_offset())
         headers = [(header_text(header.key), header.value) for header in record.headers]
         if builder.append(record.timestamp, record.key, record.value, headers) is None:
             raise CodecError("limit", "append says that the batch is full")

@@ -123,6 +123,12 @@ _AIOKAFKA: Final = KnownTestee(
     distribution="aiokafka",
     language="cython",
 )
+_AIOKAFKA_CLIENT: Final = replace(
+    _AIOKAFKA,
+    name="aiokafka-client",
+    about="AIOKafkaConsumer and AIOKafkaProducer on a fake broker",
+    module=f"{_TESTEES}.aiokafka_client",
+)
 _CONFLUENT: Final = KnownTestee(
     name="confluent-kafka",
     about="librdkafka: its consumer and producer on a fake broker; compares no checksums by default",
@@ -141,7 +147,15 @@ KNOWN: Final = (
         packages=("kafka",),
         distribution="kafka-python",
     ),
+    KnownTestee(
+        name="kafka-python-client",
+        about="KafkaConsumer and KafkaProducer on a fake broker",
+        module=f"{_TESTEES}.kafka_python_client",
+        packages=("kafka",),
+        distribution="kafka-python",
+    ),
     _AIOKAFKA,
+    _AIOKAFKA_CLIENT,
     replace(
         _AIOKAFKA,
         name="aiokafka-pure",

@@ -120,7 +120,8 @@ class CodecAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     A consumer gives `records`: the records delivered, without batch boundaries.
     `next_offset` is the offset of its next fetch; `stalled` says that it
-    fetched one offset again and again, and would do so for ever.
+    fetched one offset again and again, and would do so for ever, or beside an
+    error that the next call to the consumer does not return.
     """
 
     batches: list[WireBatch] | UnsetType = UNSET

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from kafka_conformance.testees.interface import NotDone
-from kafka_conformance.testees.protocol import Capability
+from kafka_brokers.fake_broker import Tape
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Capability, CodecAnswer
 from kafka_corpus.wire import WireRecord
 from kafka_records import Batch
-from kafka_records.constants import COMPRESSIONS
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_TIMESTAMP
 
 EVERY_FORMAT: Final = Capability([0, 1, 2], list(COMPRESSIONS))
 TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
@@ -35,14 +36,15 @@ def encoded_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[Any]:
 
 
 def exposed_record(record: Any) -> WireRecord:
-    """A record of a decoder; a timestamp that it does not give is not exposed."""
-    timestamp = UNSET if record.timestamp is None else record.timestamp
+    """A record of a decoder or a consumer; its timestamp of None is Kafka's -1, no timestamp."""
+    timestamp = NO_TIMESTAMP if record.timestamp is None else record.timestamp
     return WireRecord(record.offset, timestamp, record.key, record.value, encoded_headers(record.headers))
 
 
-def delivered_record(record: Any) -> WireRecord:
-    """A record as a consumer delivers it."""
-    return WireRecord(record.offset, record.timestamp, record.key, record.value, encoded_headers(record.headers))
+def consumed(records: Iterable[Any], tape: Tape) -> CodecAnswer:
+    """The answer of a consumer that delivered *records*, and then read the end of *tape*."""
+    position = UNSET if tape.position is None else tape.position
+    return CodecAnswer(records=list(map(exposed_record, records)), next_offset=position, stalled=tape.stalled)
 
 
 def header_text(key: bytes) -> str:
@@ -68,11 +70,29 @@ def check_expressible(wanted: Batch, writer: str, *own: tuple[object, str]) -> N
             raise NotDone(f"its {writer} does not offer {what}")
 
 
-def builder_limits(wanted: Batch) -> list[tuple[object, str]]:
-    """The offsets that builders of clients count themselves, for `check_expressible`."""
-    new = wanted.magic == 2
-    after = new and wanted.records and wanted.last_offset != wanted.records[-1].offset
+def counted_offsets(wanted: Batch) -> list[tuple[object, str]]:
+    """The offsets that clients do not take but count from 0, for `check_expressible`."""
+    offsets = [record.offset for record in wanted.records]
     return [
-        ((new or wanted.compression != "none") and wanted.base_offset != 0, "a base offset other than 0"),
-        (after, "an offset after the last record"),
+        (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
+        (wanted.base_offset != 0, "a base offset other than 0"),
+        (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),
     ]
+
+
+def producer_limits(wanted: Batch) -> list[tuple[object, str]]:
+    """The features of a batch that an idempotent producer decides by itself, for `check_expressible`."""
+    return [
+        (wanted.transactional, "a transaction"),
+        (wanted.magic < MAGIC_VALUE_V2 and wanted.producer_id != -1, "a producer id in an old message"),
+        (wanted.producer_id != -1 and wanted.base_sequence != 0, "a base sequence other than 0"),
+        (wanted.producer_id == -1 and wanted.producer_epoch != -1, "an epoch without a producer id"),
+        *counted_offsets(wanted),
+    ]
+
+
+def one_request(caught: list[bytes]) -> bytes:
+    """The payload that a batch became.  Raises `CodecError` if it was not sent, or sent in parts."""
+    if len(caught) != 1:
+        raise CodecError("malformed", f"{len(caught)} requests for one batch")
+    return caught[0]

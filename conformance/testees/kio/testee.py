@@ -1,7 +1,8 @@
 """Serves the record codec of kio by the testee protocol, version 1.
 
-kio reads and writes one batch at a time, so that a caller of its own has to
-find the end of the last one; that is done here by the batch's length.
+kio reads and writes one batch at a time and says how long it was, so that a
+caller goes from batch to batch up to the end of the bytes.  It has no way to
+say that the last one is not whole: kio's error is the answer then.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from kio.records.writers import write_batch
 from kio.serial.errors import BufferUnderflow, SerialError
 from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
-LOG_OVERHEAD = 12
 EPOCH = datetime.fromtimestamp(0, UTC)
 MILLISECOND = timedelta(milliseconds=1)
 # By what kio says, as it has one class for nearly all: ValueError.
@@ -87,10 +87,7 @@ def decode(data: bytes) -> dict[str, Any]:
 def read(data: bytes) -> Iterator[dict[str, Any]]:
     """Batch by batch."""
     offset = 0
-    while len(data) - offset >= LOG_OVERHEAD:
-        length = int.from_bytes(data[offset + 8 : offset + 12], "big", signed=True)
-        if len(data) - offset < LOG_OVERHEAD + length:
-            return
+    while offset < len(data):
         batch, size = read_batch(data, offset)
         yield shown(batch)
         offset += size
@@ -107,17 +104,21 @@ def shown(batch: RecordBatch) -> dict[str, Any]:
         "producer_epoch": batch.producer_epoch,
         "base_sequence": batch.base_sequence,
         "partition_leader_epoch": batch.partition_leader_epoch,
-        "records": [
-            {
-                "offset": record.offset,
-                "timestamp": (record.timestamp - EPOCH) // MILLISECOND,
-                "key": text(record.key),
-                "value": text(record.value),
-                "headers": [[text(header.key or b""), text(header.value)] for header in record.headers],
-            }
-            for record in batch.records
-        ],
+        "records": [shown_record(record) for record in batch.records],
     }
+
+
+def shown_record(record: Record) -> dict[str, Any]:
+    """A record as the protocol has it, without its headers if one has a null key, which the protocol cannot say."""
+    shown = {
+        "offset": record.offset,
+        "timestamp": (record.timestamp - EPOCH) // MILLISECOND,
+        "key": text(record.key),
+        "value": text(record.value),
+    }
+    if all(header.key is not None for header in record.headers):
+        shown["headers"] = [[text(header.key), text(header.value)] for header in record.headers]
+    return shown
 
 
 def kind(error: Exception) -> str:
@@ -178,12 +179,20 @@ def record(given: dict[str, Any]) -> Record:
     """A record as kio takes it."""
     return Record(
         attributes=i8(0),
-        timestamp=TZAwareMicros.parse(EPOCH + given["timestamp"] * MILLISECOND),
+        timestamp=TZAwareMicros.parse(point_in_time(given["timestamp"])),
         offset=i64.parse(given["offset"]),
         key=octets(given["key"]),
         value=octets(given["value"]),
         headers=tuple(RecordHeader(key=octets(key), value=octets(value)) for key, value in given.get("headers", ())),
     )
+
+
+def point_in_time(timestamp: int) -> datetime:
+    """A timestamp as kio takes it, which is a datetime: years 1 to 9999."""
+    try:
+        return EPOCH + timestamp * MILLISECOND
+    except OverflowError:
+        raise Skipped("kio takes timestamps as datetimes, which end with the year 9999") from None
 
 
 def text(data: bytes | None) -> str | None:

@@ -1,0 +1,219 @@
+"""aiokafka's own AIOKafkaConsumer and AIOKafkaProducer, through a fake broker of ours.
+
+A consumer is assigned a partition that serves the bytes of the case, and is
+iterated over, as its users do.  (Its iterator logs and swallows
+`RecordTooLargeError`, and goes on one offset later.)  One consumer reads case
+after case, each on a partition of its own, and is replaced after an error.
+
+Options are those without which a case cannot be told: the isolation level,
+sizes for records that are to leave as one batch, and `enable_idempotence` for
+a batch with a producer id.  With its Cython classes, or without them, as
+`aiokafka_` describes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import aiokafka
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+from aiokafka.util import NO_EXTENSIONS
+
+from kafka_brokers.fake_broker import END, FakeBroker
+from kafka_conformance.testees.aiokafka_ import ENCODES as WRITTEN
+from kafka_conformance.testees.aiokafka_ import error_kind
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
+from kafka_conformance.testees.python_client import (
+    BATCH_SIZE,
+    EVERY_FORMAT,
+    check_expressible,
+    consumed,
+    exception_text,
+    exposed_record,
+    header_text,
+    one_request,
+    producer_limits,
+)
+from kafka_corpus.wire import WireBatch, from_wire
+from kafka_records import Batch
+
+NAME = "aiokafka-pure-client" if NO_EXTENSIONS else "aiokafka-client"
+VERSION: str = aiokafka.__version__
+DECODES = EVERY_FORMAT
+ENCODES = WRITTEN
+
+TOPIC: Final = "cases"
+# Partitions of the topic; when all were used, another consumer begins again.
+PARTITIONS: Final = 500
+FLUSH_SECONDS: Final = 10.0
+
+# Without a handler its warnings go to standard error.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+
+
+def decode(_data: bytes) -> NoReturn:
+    """Not supported: a consumer exposes no batches; see `consume`."""
+    raise NotDone("a consumer exposes no batches")
+
+
+class ConsumerReader:
+    """A consumer, moved from case to case."""
+
+    def __init__(self, **options: Any) -> None:
+        self._broker = FakeBroker(partitions=PARTITIONS)
+        self._options = options
+        self._consumer: Any = None
+        self._used = 0
+
+    async def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
+        """The records that the consumer delivers of *data*; the broker names the *aborted* transactions."""
+        partition = await self._next_partition()
+        tape = self._broker.serve(TOPIC, data, partition, aborted)
+        where = TopicPartition(TOPIC, partition)
+        self._consumer.assign([where])
+        self._consumer.seek(where, 0)
+        records: list[Any] = []
+        try:
+            async for record in self._consumer:
+                if record.key == END:
+                    break
+                records.append(record)
+        except MemoryError:
+            raise
+        except Exception as error:
+            await self._drop()
+            refusal = Refusal(error_kind(error), exception_text(error))
+            return CodecAnswer(records=list(map(exposed_record, records)), error=refusal)
+        finally:
+            self._broker.withdraw(TOPIC, partition)
+        return consumed(records, tape)
+
+    async def _next_partition(self) -> int:
+        if self._used == PARTITIONS:
+            await self._drop()
+        if self._consumer is None:
+            self._consumer = AIOKafkaConsumer(bootstrap_servers=self._broker.address, **self._options)
+            await self._consumer.start()
+            self._used = 0
+        self._used += 1
+        return self._used - 1
+
+    async def close(self) -> None:
+        """End the consumer, if there is one."""
+        await self._drop()
+
+    async def _drop(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.stop()
+            self._consumer = None
+
+
+class ProducerWriter:
+    """Producers by compression; one with a producer id writes one batch."""
+
+    def __init__(self) -> None:
+        self._broker = FakeBroker()
+        self._producers: dict[str, Any] = {}
+
+    async def write(self, wanted: Batch) -> bytes:
+        """The bytes of the one request that *wanted* becomes."""
+        self._broker.caught()
+        if wanted.producer_id != -1:
+            self._broker.producer = (wanted.producer_id, wanted.producer_epoch)
+            producer = await self._started(wanted, enable_idempotence=True)
+            try:
+                await self._send(producer, wanted)
+            finally:
+                await producer.stop()
+            return one_request(self._broker.caught())
+        key = wanted.compression
+        if key not in self._producers:
+            self._producers[key] = await self._started(wanted)
+        try:
+            await self._send(self._producers[key], wanted)
+        except BaseException:
+            # What it holds by now would go out with the next batch.
+            await self._producers.pop(key).stop()
+            raise
+        return one_request(self._broker.caught())
+
+    async def close(self) -> None:
+        """End the producers."""
+        for producer in self._producers.values():
+            await producer.stop()
+
+    async def _started(self, wanted: Batch, **options: Any) -> Any:
+        sizes = {"max_batch_size": BATCH_SIZE, "max_request_size": BATCH_SIZE}
+        codec = None if wanted.compression == "none" else wanted.compression
+        options = options | sizes
+        producer = AIOKafkaProducer(bootstrap_servers=self._broker.address, compression_type=codec, **options)
+        await producer.start()
+        # With the topic known, what is sent without a pause leaves as one batch.
+        await producer.partitions_for(TOPIC)
+        return producer
+
+    async def _send(self, producer: Any, wanted: Batch) -> None:
+        sent = [
+            await producer.send(
+                TOPIC,
+                record.value,
+                record.key,
+                partition=0,
+                timestamp_ms=record.timestamp,
+                headers=[(header_text(header.key), header.value) for header in record.headers],
+            )
+            for record in wanted.records
+        ]
+        async with asyncio.timeout(FLUSH_SECONDS):
+            await asyncio.gather(*sent)
+
+
+# One of each for the process, started when it is first wanted.
+_runner = asyncio.Runner()
+_readers: dict[str, ConsumerReader] = {}
+_writers: list[ProducerWriter] = []
+
+
+@atexit.register
+def close() -> None:
+    """End what was started; without that aiokafka warns at the end of the process."""
+    for reader in _readers.values():
+        _runner.run(reader.close())
+    for writer in _writers:
+        _runner.run(writer.close())
+    _runner.close()
+
+
+def consume(data: bytes) -> CodecAnswer:
+    """The records that a consumer with default settings delivers of *data*."""
+    if "" not in _readers:
+        _readers[""] = ConsumerReader()
+    return _runner.run(_readers[""].read(data))
+
+
+def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
+    """The records that a consumer with `isolation_level` delivers when some transactions were *aborted*."""
+    level = "read_committed"
+    if level not in _readers:
+        _readers[level] = ConsumerReader(isolation_level=level)
+    return _runner.run(_readers[level].read(data, aborted))
+
+
+def encode(batch: WireBatch) -> bytes:
+    """The bytes that its producer sends for *batch*."""
+    wanted = from_wire(batch)
+    check_expressible(
+        wanted, "producer", (wanted.magic != 2, "an old message: its producer writes v2"), *producer_limits(wanted)
+    )
+    if not _writers:
+        _writers.append(ProducerWriter())
+    try:
+        return _runner.run(_writers[0].write(wanted))
+    except (KafkaError, AssertionError, ValueError, TypeError) as error:
+        raise CodecError("malformed", exception_text(error)) from error
