@@ -14,8 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from kafka_records import Batch, Header, Record
 
-# A key is never null in Kafka; a testee may show one that its codec gives.
-WireHeader = tuple[bytes | None, bytes | None]
+WireHeader = tuple[bytes, bytes | None]
 
 
 class WireRecord(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):
@@ -73,7 +72,7 @@ def from_wire(wire: WireBatch) -> Batch:
 
 
 def _record_from_wire(wire: WireRecord) -> Record:
-    headers = () if wire.headers is UNSET else tuple(Header(key or b"", value) for key, value in wire.headers)
+    headers = () if wire.headers is UNSET else tuple(Header(key, value) for key, value in wire.headers)
     return Record(
         offset=0 if wire.offset is UNSET else wire.offset,
         timestamp=-1 if wire.timestamp is UNSET else wire.timestamp,

@@ -164,7 +164,10 @@ def group(name: str, body: Message) -> Message:
         case "OffsetFetch":
             none = {"committed_offset": -1, "metadata": "", "error_code": 0}
             topics = [
-                {"name": topic["name"], "partitions": [{"partition_index": at, **none} for at in topic["partition_indexes"]]}
+                {
+                    "name": topic["name"],
+                    "partitions": [{"partition_index": at, **none} for at in topic["partition_indexes"]],
+                }
                 for topic in body["topics"] or ()
             ]
             return {**done, "topics": topics}

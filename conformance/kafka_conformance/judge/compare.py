@@ -122,7 +122,7 @@ def _struct(path: str, want: Any, have: Any, fields: Sequence[str], left_out: se
 def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHeader]) -> Iterator[Difference]:
     for index, (want, have) in enumerate(zip(expected, given, strict=False)):
         if want[0] != have[0]:
-            yield Difference(f"{path}[{index}].key", want[0], have[0], lossy=have[0] in _as_text(want[0] or b""))
+            yield Difference(f"{path}[{index}].key", want[0], have[0], lossy=have[0] in _as_text(want[0]))
         if want[1] != have[1]:
             yield Difference(f"{path}[{index}].value", want[1], have[1])
     if len(expected) != len(given):

@@ -3,7 +3,7 @@
 
 import { compressionsAlgorithms, Consumer, MessagesStreamModes, Producer } from '@platformatic/kafka'
 import lines from './lines.cjs'
-import { kind, message, version } from './shared.js'
+import { kind, message, shown, version } from './shared.js'
 
 const { Skipped, refusal, serve } = lines
 
@@ -58,8 +58,7 @@ async function consume({ bootstrap, topic, partition, offset, end }) {
 
 /** A null is given as undefined. */
 function record({ offset, timestamp, key, value, headerEntries }) {
-  const headers = headerEntries.map(([name, content]) => [name ?? null, content ?? null])
-  return { offset, timestamp, key: key ?? null, value: value ?? null, headers }
+  return { offset, timestamp, key: key ?? null, value: value ?? null, headers: shown(headerEntries) }
 }
 
 async function produce({ bootstrap, topic, partition, batch }) {

@@ -22,6 +22,14 @@ export function message({ timestamp, key, value, headers = [] }, topic, partitio
   }
 }
 
+/**
+ * The headers of a record. The protocol has no null for a key: where the package gives one, the headers of that record
+ * are left out, as a value that cannot be shown.
+ */
+export function shown(headers) {
+  return headers.some(([name]) => (name ?? null) === null) ? undefined : headers.map(([name, content]) => [name, content ?? null])
+}
+
 /** By code; OUT_OF_BOUNDS is that of its buffers. What Node, WebAssembly or a codec throws has none of these. */
 export function kind(error) {
   if (error?.code === 'PLT_KFK_UNSUPPORTED_COMPRESSION') return 'unsupported_compression'

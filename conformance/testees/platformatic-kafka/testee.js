@@ -12,7 +12,7 @@ import {
   readRecordsBatches,
 } from '@platformatic/kafka'
 import lines from './lines.cjs'
-import { kind, message, version } from './shared.js'
+import { kind, message, shown, version } from './shared.js'
 
 const { Skipped, refusal, serve } = lines
 const compressions = Object.keys(compressionsAlgorithms).filter(name => compressionsAlgorithms[name].available)
@@ -76,7 +76,7 @@ function record(batch, { offsetDelta, timestampDelta, key, value, headers }) {
     timestamp: batch.firstTimestamp + timestampDelta,
     key,
     value,
-    headers,
+    headers: shown(headers),
   }
 }
 
