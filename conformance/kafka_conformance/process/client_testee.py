@@ -109,7 +109,7 @@ class ClientTestee:
 
 
 def _limits(wanted: Batch) -> list[tuple[object, str]]:
-    """What no producer can be asked for."""
+    """Features of *wanted* that an application cannot request from a producer, for `check_expressible`."""
     offsets = [record.offset for record in wanted.records]
     none = wanted.producer_id == -1
     return [

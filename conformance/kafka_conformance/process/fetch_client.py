@@ -291,7 +291,7 @@ class LongRunningClient:
         return self._fell()
 
     def hello(self) -> HelloReply:
-        """The identity of a client that is asked for it."""
+        """The identity that the client reports."""
         self._send({"op": "hello"})
         while raw := self._read_line():
             if isinstance(hello := parse_hello(raw), HelloReply):
