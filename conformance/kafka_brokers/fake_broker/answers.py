@@ -30,6 +30,22 @@ VERSIONS: Final[Versions] = {
     tables.API_VERSIONS: (0, 3),
     tables.INIT_PRODUCER_ID: (0, 4),
 }
+# For clients that consume as members of a group only.
+GROUP_VERSIONS: Final[Versions] = {
+    **VERSIONS,
+    **{
+        api: (api.oldest, api.newest)
+        for api in (
+            tables.JOIN_GROUP,
+            tables.SYNC_GROUP,
+            tables.HEARTBEAT,
+            tables.LEAVE_GROUP,
+            tables.OFFSET_FETCH,
+            tables.OFFSET_COMMIT,
+        )
+    },
+}
+MEMBER: Final = "kafkaproof-member"
 
 
 def magic_of_fetch(version: int) -> int:
@@ -132,6 +148,41 @@ def produce_response(index: int) -> Message:
 def producer(producer_id: int, producer_epoch: int) -> Message:
     """To InitProducerId."""
     return {"throttle_time_ms": 0, "error_code": 0, "producer_id": producer_id, "producer_epoch": producer_epoch}
+
+
+def group(name: str, body: Message) -> Message:
+    """To the requests of a group, by the *name* of the request: each member is alone in it and leads it."""
+    done: Message = {"throttle_time_ms": 0, "error_code": 0}
+    match name:
+        case "JoinGroup":
+            first = body["protocols"][0]
+            members = [{"member_id": MEMBER, "metadata": first["metadata"]}]
+            mine = {"protocol_name": first["name"], "leader": MEMBER, "member_id": MEMBER, "members": members}
+            return {**done, "generation_id": 1, **mine}
+        case "SyncGroup":
+            return {**done, "assignment": next((each["assignment"] for each in body["assignments"]), b"")}
+        case "OffsetFetch":
+            none = {"committed_offset": -1, "metadata": "", "error_code": 0}
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [{"partition_index": at, **none} for at in topic["partition_indexes"]],
+                }
+                for topic in body["topics"] or ()
+            ]
+            return {**done, "topics": topics}
+        case "OffsetCommit":
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {"partition_index": each["partition_index"], "error_code": 0} for each in topic["partitions"]
+                    ],
+                }
+                for topic in body["topics"]
+            ]
+            return {**done, "topics": topics}
+    return done
 
 
 def known_fields(api: Api, message: Mapping[str, Any]) -> Message:

@@ -278,7 +278,9 @@ class FakeBroker:
                 return self._list_offsets(body)
             case "Produce":
                 return self._produced(body)
-        return self._fetch(version, body)
+            case "Fetch":
+                return self._fetch(version, body)
+        return answers.group(api.name, body)
 
     def _meet(self, body: Message) -> None:
         if name := body.get("client_software_name", ""):

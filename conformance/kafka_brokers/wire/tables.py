@@ -354,6 +354,91 @@ END_TXN: Final = Api(
     ),
 )  # fmt: skip
 
+# Consumer groups, each request in one version: a fake broker with groups of one member takes them.
+_MEMBER: Final = (one("group_id", "string"), one("generation_id", "int32"), one("member_id", "string"))
+
+JOIN_GROUP: Final = Api(
+    11, "JoinGroup", 2, 2, flexible=6,
+    request=(
+        one("group_id", "string"),
+        one("session_timeout_ms", "int32"),
+        one("rebalance_timeout_ms", "int32"),
+        one("member_id", "string"),
+        one("protocol_type", "string"),
+        many("protocols", (one("name", "string"), one("metadata", "bytes"))),
+    ),
+    response=(
+        one(THROTTLE, "int32"),
+        one("error_code", "int16"),
+        one("generation_id", "int32"),
+        one("protocol_name", "string"),
+        one("leader", "string"),
+        one("member_id", "string"),
+        many("members", (one("member_id", "string"), one("metadata", "bytes"))),
+    ),
+)  # fmt: skip
+
+SYNC_GROUP: Final = Api(
+    14, "SyncGroup", 1, 1, flexible=4,
+    request=(*_MEMBER, many("assignments", (one("member_id", "string"), one("assignment", "bytes")))),
+    response=(one(THROTTLE, "int32"), one("error_code", "int16"), one("assignment", "bytes")),
+)  # fmt: skip
+
+HEARTBEAT: Final = Api(
+    12, "Heartbeat", 1, 1, flexible=4,
+    request=_MEMBER,
+    response=(one(THROTTLE, "int32"), one("error_code", "int16")),
+)  # fmt: skip
+
+LEAVE_GROUP: Final = Api(
+    13, "LeaveGroup", 1, 1, flexible=4,
+    request=(one("group_id", "string"), one("member_id", "string")),
+    response=(one(THROTTLE, "int32"), one("error_code", "int16")),
+)  # fmt: skip
+
+OFFSET_FETCH: Final = Api(
+    9, "OffsetFetch", 3, 3, flexible=6,
+    request=(
+        one("group_id", "string"),
+        many("topics", (one("name", "string"), many("partition_indexes", "int32")), null=2),
+    ),
+    response=(
+        one(THROTTLE, "int32"),
+        many("topics", (
+            one("name", "string"),
+            many("partitions", (
+                one("partition_index", "int32"),
+                one("committed_offset", "int64"),
+                one("metadata", "string", null=0),
+                one("error_code", "int16"),
+            )),
+        )),
+        one("error_code", "int16"),
+    ),
+)  # fmt: skip
+
+OFFSET_COMMIT: Final = Api(
+    8, "OffsetCommit", 5, 5, flexible=8,
+    request=(
+        *_MEMBER,
+        many("topics", (
+            one("name", "string"),
+            many("partitions", (
+                one("partition_index", "int32"),
+                one("committed_offset", "int64"),
+                one("committed_metadata", "string", null=0),
+            )),
+        )),
+    ),
+    response=(
+        one(THROTTLE, "int32"),
+        many("topics", (
+            one("name", "string"),
+            many("partitions", (one("partition_index", "int32"), one("error_code", "int16"))),
+        )),
+    ),
+)  # fmt: skip
+
 # Later versions give reasons, and name topics by id.
 DELETE_TOPICS: Final = Api(
     20, "DeleteTopics", 0, 3, flexible=4,

@@ -31,7 +31,7 @@ import signal
 import subprocess
 import sys
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from tempfile import TemporaryFile
 from typing import IO, Any, Final, Literal, NoReturn, Protocol
@@ -45,7 +45,14 @@ from kafka_conformance.sanitize import printable, tail
 from kafka_conformance.testees import serve
 from kafka_conformance.testees.connection import CLIENT_PYTHONPATH
 from kafka_conformance.testees.interface import NotDone
-from kafka_conformance.testees.protocol import MAX_LINE, Capability, CodecAnswer, Refusal
+from kafka_conformance.testees.protocol import (
+    MAX_LINE,
+    Capability,
+    CodecAnswer,
+    HelloReply,
+    Refusal,
+    parse_hello,
+)
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import Batch, Record, encode
 
@@ -266,31 +273,45 @@ class LongRunningClient:
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=client_environment(), bufsize=0
         )
 
-    def read(self, topic: str, tape: Tape) -> CodecAnswer:
-        """The records that the client delivers of *tape*."""
-        end = END.decode()
-        request = {"bootstrap": self._bootstrap, "topic": topic, "partition": 0, "offset": 0, "end": end}
-        try:
-            self._stdin.write(json.dumps(request).encode() + b"\n")
-        except OSError:
-            self._fell()
-        answer = self._answer()
+    def read(self, topic: str, tape: Tape, **more: Any) -> CodecAnswer:
+        """The records that the client delivers of *tape*; *more* goes into the request."""
+        request = {"bootstrap": self._bootstrap, "topic": topic, "partition": 0, "offset": 0, "end": END.decode()}
+        answer = self.ask({**request, **more})
         if answer.error is UNSET and answer.skipped is UNSET:
             assert answer.records is not UNSET
             return _consumed(answer.records, tape)
         return answer
 
+    def ask(self, request: Mapping[str, Any]) -> CodecAnswer:
+        """The answer to a *request* of any kind."""
+        self._send(request)
+        while raw := self._read_line():
+            if (line := parse_printed_line(raw)) is not None:
+                return line.answer()
+        return self._fell()
+
+    def hello(self) -> HelloReply:
+        """The identity that the client reports."""
+        self._send({"op": "hello"})
+        while raw := self._read_line():
+            if isinstance(hello := parse_hello(raw), HelloReply):
+                return hello
+        return self._fell()
+
+    def _send(self, request: Mapping[str, Any]) -> None:
+        try:
+            self._stdin.write(json.dumps(request, separators=(",", ":")).encode() + b"\n")
+        except OSError:
+            self._fell()
+
+    def _read_line(self) -> bytes:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline(MAX_LINE)
+
     @property
     def _stdin(self) -> IO[bytes]:
         assert self._process.stdin is not None
         return self._process.stdin
-
-    def _answer(self) -> CodecAnswer:
-        assert self._process.stdout is not None
-        while raw := self._process.stdout.readline(MAX_LINE):
-            if (line := parse_printed_line(raw)) is not None:
-                return line.answer()
-        return self._fell()
 
     def _fell(self) -> NoReturn:
         end_as(self._process.wait())

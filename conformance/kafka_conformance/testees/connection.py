@@ -11,7 +11,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 from uuid import uuid4
@@ -153,10 +154,21 @@ def fetch(command: str) -> ConnectionSpec:
     program = shutil.which(argv[0])
     if program is None:
         raise CannotRun(f"fetch:{command}: there is no program {argv[0]}", "is it built, and is the path right?")
-    # The limit is handed down to the client.
-    memory = memory_of(argv[0])
+    return replace(_with_broker("fetch_client", (program, *argv[1:])), name=command)
+
+
+def client(argv: Sequence[str], environment: tuple[tuple[str, str], ...] = ()) -> ConnectionSpec:
+    """The connection to a process of ours that runs *argv*, a client that reads and writes, beside a fake broker."""
+    return _with_broker("client_testee", argv, environment)
+
+
+def _with_broker(module: str, argv: Sequence[str], environment: tuple[tuple[str, str], ...] = ()) -> ConnectionSpec:
     own = (import_path(), (CLIENT_PYTHONPATH, os.environ.get("PYTHONPATH", "")))
-    ours = (sys.executable, "-m", "kafka_conformance.process.fetch_client")
     return ConnectionSpec(
-        name=command, argv=(*ours, program, *argv[1:]), environment=own, memory=memory, seconds=LEAST_SECONDS
+        name=" ".join(argv),
+        argv=(sys.executable, "-m", f"kafka_conformance.process.{module}", *argv),
+        environment=(*own, *environment),
+        # The limit is handed down to the client.
+        memory=memory_of(argv[0]),
+        seconds=LEAST_SECONDS,
     )

@@ -30,6 +30,7 @@ from kafka_conformance.testees.connection import (
     BadConnect,
     CannotRun,
     ConnectionSpec,
+    client,
     container,
     direct,
     fetch,
@@ -298,6 +299,8 @@ def _of_build(known: KnownTestee, recipe: BuildRecipe) -> ConnectionSpec:
         return replace(connection, name=known.name, environment=environment)
     argv = built_command(recipe, folder)
     environment = tuple((key, value.replace("{build}", str(folder))) for key, value in recipe.environment)
+    if recipe.client:
+        return replace(client(argv, environment), name=known.name)
     return ConnectionSpec(name=known.name, argv=tuple(argv), environment=environment, memory=memory_of(argv[0]))
 
 

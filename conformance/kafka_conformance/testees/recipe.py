@@ -75,6 +75,8 @@ class BuildRecipe:
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
         project: what the build is called; variants share the build of their project.
+        client: whether *run* is a client of the fake broker (`process/client_testee.py`), which does not speak the
+            testee protocol itself.
     """
 
     name: str
@@ -90,6 +92,7 @@ class BuildRecipe:
     older: tuple[tuple[str, tuple[Command, ...]], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
+    client: bool = False
 
     def at(self, version: str) -> BuildRecipe:
         """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
@@ -205,6 +208,7 @@ def _base(given: dict[str, Any], folder: Path) -> BuildRecipe:
         versioned=_commands(given.get("versioned", ())),
         older=tuple((str(each["than"]), _commands(each["commands"])) for each in given.get("older", ())),
         environment=_environment(given),
+        client=_flag(given, "client"),
     )
 
 
@@ -215,7 +219,14 @@ def _variant(base: BuildRecipe, given: dict[str, Any]) -> BuildRecipe:
         about=str(given.get("about", base.about)),
         run=_words(given.get("run", base.run)),
         environment=tuple((dict(base.environment) | dict(_environment(given))).items()),
+        client=_flag(given, "client"),
     )
+
+
+def _flag(given: dict[str, Any], name: str) -> bool:
+    if not isinstance(flag := given.get(name, False), bool):
+        raise TypeError(f"{name} = {flag!r} is neither true nor false")
+    return flag
 
 
 def _words(given: Any) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.OutputStream;
-import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,8 +18,6 @@ import java.util.Base64;
 import java.util.List;
 import java.util.Properties;
 import java.util.zip.CRC32;
-import org.apache.kafka.common.InvalidRecordException;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
@@ -29,7 +26,6 @@ import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.DefaultRecordBatch;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
-import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
@@ -50,11 +46,8 @@ public final class Testee {
     private static final BufferSupplier BUFFERS = BufferSupplier.create();
     // Set where it is measured what a testee costs that ends over one question in ten.
     private static final boolean FALLS = System.getenv("KAFKAPROOF_FALLS") != null;
-    // Whether to check only what a consumer checks, and to end where an Error would end it.
-    private static boolean consumer;
 
     public static void main(String[] args) throws IOException {
-        consumer = Arrays.asList(args).contains("consumer");
         OutputStream replies = new FileOutputStream(FileDescriptor.out);
         System.setOut(System.err); // a library that prints must not spoil a reply
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, UTF_8), 1 << 16);
@@ -78,119 +71,8 @@ public final class Testee {
             out.keep(0);
             out.write(new JsonObject().add("id", id).add("skipped", skipped.getMessage()));
         } catch (Throwable error) { // Errors too: SnappyError and OutOfMemoryError are answers
-            if (consumer && error instanceof Error)
-                throw (Error) error;
             out.keep(0);
-            out.write(new JsonObject().add("id", id).add("error", describe(error)));
-        }
-    }
-
-    /** JSON as UTF-8, in one buffer that is used again: replies of hundreds of kilobytes are built all the time. */
-    private static final class Output {
-        private static final int SMALL = 1 << 16;
-        private static final int LARGE = 1 << 26;
-        private byte[] bytes = new byte[SMALL];
-        private int count;
-
-        void write(JsonValue value) {
-            if (value.isObject())
-                writeObject(value.asObject());
-            else if (value.isArray())
-                writeArray(value.asArray());
-            else if (value.isString())
-                writeString(value.asString());
-            else
-                writeText(value.toString()); // a number or a literal
-        }
-
-        private void writeObject(JsonObject object) {
-            writeByte('{');
-            writeMembers(object);
-            writeByte('}');
-        }
-
-        void writeMembers(JsonObject object) {
-            for (JsonObject.Member member : object) {
-                next();
-                writeString(member.getName());
-                writeByte(':');
-                write(member.getValue());
-            }
-        }
-
-        /** Before the next element of an array, and the next member of an object. */
-        void next() {
-            if (bytes[count - 1] != '[' && bytes[count - 1] != '{')
-                writeByte(',');
-        }
-
-        int length() {
-            return count;
-        }
-
-        /** Of what was written no more than the first so many bytes. */
-        void keep(int length) {
-            count = length;
-            if (bytes.length > LARGE)
-                bytes = Arrays.copyOf(bytes, Math.max(length, SMALL));
-        }
-
-        private void writeArray(JsonArray array) {
-            writeByte('[');
-            for (JsonValue value : array) {
-                next();
-                write(value);
-            }
-            writeByte(']');
-        }
-
-        private void writeString(String text) {
-            byte[] more = text.getBytes(UTF_8);
-            for (byte next : more) {
-                if (next < ' ' || next == '"' || next == '\\' || next == 0x7f) {
-                    writeText(Json.value(text).toString()); // what has to be escaped, or is not ASCII, is rare
-                    return;
-                }
-            }
-            writeByte('"');
-            writeBytes(more);
-            writeByte('"');
-        }
-
-        void writeText(String text) {
-            writeBytes(text.getBytes(UTF_8));
-        }
-
-        void writeBase64(ByteBuffer data) {
-            if (data == null) {
-                writeText("null");
-                return;
-            }
-            writeByte('"');
-            writeBytes(Base64.getEncoder().encode(data.duplicate()).array());
-            writeByte('"');
-        }
-
-        private void writeBytes(byte[] more) {
-            room(more.length);
-            System.arraycopy(more, 0, bytes, count, more.length);
-            count += more.length;
-        }
-
-        private void writeByte(char ascii) {
-            room(1);
-            bytes[count++] = (byte) ascii;
-        }
-
-        private void room(int length) {
-            if (count + length > bytes.length)
-                bytes = Arrays.copyOf(bytes, Math.max(count + length, 2 * bytes.length));
-        }
-
-        void sendLine(OutputStream out) throws IOException {
-            writeByte('\n');
-            out.write(bytes, 0, count);
-            keep(0);
+            out.write(new JsonObject().add("id", id).add("error", Errors.describe(error)));
         }
     }
 
@@ -223,15 +105,14 @@ public final class Testee {
 
     private static JsonObject hello() throws IOException {
         JsonObject able = new JsonObject().add("magics", MAGICS).add("compressions", COMPRESSIONS);
-        JsonObject nothing = new JsonObject().add("magics", Json.array()).add("compressions", Json.array());
         return new JsonObject()
             .add("protocol", 1)
-            .add("name", consumer ? "java-consumer" : "java-kafka-clients")
+            .add("name", "java-kafka-clients")
             .add("version", version())
             .add("language", "java")
             .add("runtime", "java " + System.getProperty("java.version"))
             .add("decode", able)
-            .add("encode", consumer ? nothing : able)
+            .add("encode", able)
             .add("append", false)
             .add("many", true);
     }
@@ -278,18 +159,14 @@ public final class Testee {
             }
             out.writeText("]");
         } catch (Throwable error) {
-            // CompletedFetch and its callers catch exceptions: an Error ends the thread that polls.
-            if (consumer && error instanceof Error)
-                throw (Error) error;
             out.keep(whole);
             out.writeText("],\"error\":");
-            out.write(describe(error));
+            out.write(Errors.describe(error));
         }
     }
 
     private static void decode(RecordBatch batch, Output out) {
-        if (!consumer || batch.magic() >= RecordBatch.MAGIC_VALUE_V2) // CompletedFetch#maybeEnsureValid
-            batch.ensureValid();
+        batch.ensureValid();
         out.writeText("{\"records\":[");
         try (CloseableIterator<Record> iterator = batch.streamingIterator(BUFFERS)) {
             while (iterator.hasNext()) {
@@ -401,8 +278,12 @@ public final class Testee {
                 throw new Skipped("to Java a delete horizon below 0 is none");
         }
 
-        boolean isPlainMessage() {
-            return magic < RecordBatch.MAGIC_VALUE_V2 && compression.type() == CompressionType.NONE;
+        /** Whether the max timestamp is that of the records, which a builder takes with create time. */
+        boolean isMaxTimestampOfRecords() {
+            return records.stream()
+                .mapToLong(record -> integer(record, "timestamp", RecordBatch.NO_TIMESTAMP, Long.SIZE))
+                .max()
+                .orElse(RecordBatch.NO_TIMESTAMP) == maxTimestamp;
         }
 
         /** With LogAppendTime the batch has one timestamp, and no record has its own. */
@@ -415,14 +296,14 @@ public final class Testee {
         Plan plan = new Plan(batch);
         if (plan.records.isEmpty())
             return encodeEmpty(plan);
+        if (plan.maxTimestamp != null && plan.timestampType == TimestampType.CREATE_TIME && !plan.isMaxTimestampOfRecords())
+            throw new Skipped("a builder writes the largest timestamp of its records as the max timestamp");
         MemoryRecordsBuilder builder = builder(plan);
         for (JsonObject record : plan.records)
             append(builder, plan, record);
         if (plan.lastOffset != null)
             builder.overrideLastOffset(plan.lastOffset);
-        MemoryRecords built = builder.build();
-        stampMaxTimestamp(built.batches().iterator().next(), plan);
-        return toArray(built.buffer());
+        return toArray(builder.build().buffer());
     }
 
     private static MemoryRecordsBuilder builder(Plan plan) {
@@ -453,15 +334,6 @@ public final class Testee {
             builder.appendControlRecordWithOffset(offset, new SimpleRecord(timestamp, key, value, headers));
         else
             builder.appendWithOffset(offset, timestamp, key, value, headers);
-    }
-
-    /**
-     * A max timestamp that is not the maximum: no builder writes one, but a broker's way of changing it does.
-     * v0 has none, and that of a plain v1 message is its record's.
-     */
-    private static void stampMaxTimestamp(MutableRecordBatch batch, Plan plan) {
-        if (plan.maxTimestamp != null && plan.magic != RecordBatch.MAGIC_VALUE_V0 && !plan.isPlainMessage())
-            batch.setMaxTimestamp(plan.timestampType, plan.maxTimestamp);
     }
 
     /** The header that the log cleaner leaves when it has dropped every record. */
@@ -544,71 +416,5 @@ public final class Testee {
         byte[] array = new byte[buffer.remaining()];
         buffer.duplicate().get(array);
         return array;
-    }
-
-    // --- errors ---------------------------------------------------------------------------------------------
-
-    /** A request that cannot be put to this codec. */
-    private static final class Skipped extends RuntimeException {
-        Skipped(String reason) {
-            super(reason, null, false, false);
-        }
-    }
-
-    private static JsonObject describe(Throwable error) {
-        StringBuilder message = new StringBuilder();
-        for (Throwable cause : causes(error))
-            message.append(message.length() == 0 ? "" : " <- ").append(cause.getClass().getName())
-                .append(cause.getMessage() == null ? "" : ": " + cause.getMessage());
-        if (message.length() > 400)
-            message.setLength(400);
-        return new JsonObject().add("kind", kind(error)).add("message", message.toString());
-    }
-
-    /** The protocol's name for what Java tells by class and by text. */
-    private static String kind(Throwable error) {
-        List<Throwable> causes = causes(error);
-        String text = String.valueOf(error.getMessage());
-        if (causes.stream().anyMatch(OutOfMemoryError.class::isInstance))
-            return "limit";
-        if (text.contains("stored crc"))
-            return "corrupt";
-        if (text.startsWith("Invalid magic"))
-            return "unsupported_magic";
-        if (text.startsWith("Unknown compression type id") || text.startsWith("Invalid wrapper compressionType"))
-            return "unsupported_compression";
-        if (error.getClass() == KafkaException.class || causes.stream().anyMatch(Testee::isFromCodec))
-            return "decompression";
-        return isOverrun(text, causes.get(causes.size() - 1)) ? "truncated" : "malformed";
-    }
-
-    /** Whether Java ran over the end of the bytes; it has no class of error for that. */
-    private static boolean isOverrun(String text, Throwable root) {
-        return root instanceof BufferUnderflowException
-            || root instanceof IndexOutOfBoundsException
-            || text.contains("reached EOF")
-            || text.contains("premature EOF") && root instanceof InvalidRecordException
-            || text.contains("the buffer has only")
-            || String.valueOf(root.getMessage()).startsWith("newLimit > "); // Buffer.limit(), for a length too large
-    }
-
-    private static boolean isFromCodec(Throwable cause) {
-        return cause instanceof IOException
-            || isCodecClass(cause.getClass().getName())
-            || Arrays.stream(cause.getStackTrace()).anyMatch(frame -> isCodecClass(frame.getClassName()));
-    }
-
-    private static boolean isCodecClass(String name) {
-        return name.startsWith("org.xerial.snappy.")
-            || name.startsWith("net.jpountz.")
-            || name.startsWith("com.github.luben.")
-            || name.startsWith("org.apache.kafka.common.compress.");
-    }
-
-    private static List<Throwable> causes(Throwable error) {
-        List<Throwable> causes = new ArrayList<>();
-        for (Throwable cause = error; cause != null && causes.size() < 5; cause = cause.getCause())
-            causes.add(cause);
-        return causes;
     }
 }

@@ -3,16 +3,17 @@
 //
 // Decoding is what a fetch response goes through, `decodeMessages`; encoding is a whole produce request. Its result is a
 // flat list of messages, so the entries that it read are watched on the way: see `watch`.
+// With the argument `plugins` the codecs of other packages are plugged in: that is the testee kafkajs-plugins.
 
-const readline = require('node:readline')
-
-console.log = console.info = console.error // a library that prints must not spoil a reply
+const { Skipped, refusal, serve } = require('./lines.cjs')
 
 // --- watching -----------------------------------------------------------------------------------
 
 // What the decoder of one format gave for each entry since `decode` began; nothing is changed on the way.
 const batches = []
 const entries = []
+// Whether it stopped in front of an entry of another format, to fetch again from there.
+let stopped = false
 
 /** Puts a witness in front of a module of kafkajs, before anything else has loaded it. */
 function watch(name, witness) {
@@ -27,93 +28,57 @@ watch('recordBatch/v0/decoder', async (decodeBatch, ...args) => {
   return batch
 })
 watch('message/decoder', (decodeMessage, offset, size, decoder) => {
-  const message = decodeMessage(offset, size, decoder)
-  entries.push({ message, decoder })
-  return message
+  try {
+    const message = decodeMessage(offset, size, decoder)
+    entries.push({ message, decoder })
+    return message
+  } catch (error) {
+    stopped ||= error.name === 'KafkaJSUnsupportedMagicByteInMessageSet'
+    throw error
+  }
 })
 
 const { version } = require('kafkajs/package.json')
 const Decoder = require('kafkajs/src/protocol/decoder')
 const decodeMessages = require('kafkajs/src/protocol/requests/fetch/v4/decodeMessages')
-const { Types, Codecs } = require('kafkajs/src/protocol/message/compression')
-const Batch = require('kafkajs/src/consumer/batch')
-const produce = require('kafkajs/src/protocol/requests/produce/v3/request')
+const { CompressionTypes } = require('kafkajs')
+const produceRequests = require('kafkajs/src/protocol/requests/produce')
+const { plugged } = require('./codecs.js')
+const { expressible, message } = require('./messages.js')
 
-// --- compression --------------------------------------------------------------------------------
-
-const TYPES = { none: Types.None, gzip: Types.GZIP, snappy: Types.Snappy, lz4: Types.LZ4, zstd: Types.ZSTD }
-const readable = ['none', 'gzip', 'snappy']
-const writable = ['none', 'gzip', 'snappy']
-
-const ofCodecs = new WeakSet() // errors that came out of a codec, and not out of what reads its output
-
-/** Plugs a codec in, as kafkajs's users do, and remembers its errors. */
-function plug(type, codec) {
-  const told = async work => {
-    try {
-      return await work()
-    } catch (error) {
-      if (Object(error) === error) ofCodecs.add(error)
-      throw error
-    }
-  }
-  Codecs[type] = () => ({
-    compress: encoder => told(() => codec.compress(encoder)),
-    decompress: buffer => told(() => codec.decompress(buffer)),
-  })
+const PLUGINS = process.argv.includes('plugins')
+const { readable, writable } = PLUGINS ? plugged() : { readable: ['none', 'gzip'], writable: ['none', 'gzip'] }
+const TYPES = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
 }
-
-plug(Types.GZIP, require('kafkajs/src/protocol/message/compression/gzip'))
-plug(Types.Snappy, require('kafkajs-snappy')())
-try {
-  const LZ4 = require('kafkajs-lz4') // has native code, which loads only in the Node that it was built for
-  plug(Types.LZ4, new LZ4().codec())
-  readable.push('lz4')
-  writable.push('lz4')
-} catch (error) {
-  console.error(`no lz4: ${error.message}`)
-}
-const { decompress } = require('fzstd') // kafkajs has no zstd of its own, and the plug-in of that name does not build
-plug(Types.ZSTD, { decompress: buffer => Buffer.from(decompress(buffer)) })
-readable.push('zstd')
 
 // --- requests -----------------------------------------------------------------------------------
 
-class Skipped extends Error {}
-
-async function answer(line) {
-  let id = ''
-  try {
-    const request = parse(line)
-    id = request.id ?? ''
-    if (request.op === 'hello') return hello()
-    if (request.op === 'encode') return { id, data: await encode(request.batch) }
-    if (request.op !== 'decode') return { id, skipped: `kafkajs has no operation ${request.op}` }
-    if (request.aborted !== undefined) return { id, ...(await committed(request)) }
-    if (request.many === undefined) return { id, ...(await decode(request.data)) }
-    const many = []
-    for (const data of request.many) many.push(await decode(data))
-    return { id, many }
-  } catch (error) {
-    // A writer may say no to what it is given in any way.
-    return error instanceof Skipped
-      ? { id, skipped: error.message }
-      : { id, error: { ...describe(error), kind: 'malformed' } }
-  }
+async function answer(request) {
+  if (request.op === 'hello') return hello()
+  if (request.op === 'encode') return { data: await encode(request.batch) }
+  if (request.op !== 'decode') throw new Skipped(`kafkajs has no operation ${request.op}`)
+  if (request.many === undefined) return decode(request.data)
+  const many = []
+  for (const data of request.many) many.push(await decode(data))
+  return { many }
 }
 
 function hello() {
   return {
     protocol: 1,
-    name: 'kafkajs',
+    name: PLUGINS ? 'kafkajs-plugins' : 'kafkajs',
     version,
     language: 'javascript',
     runtime: `node ${process.versions.node}`,
     decode: { magics: [0, 1, 2], compressions: readable },
-    encode: { magics: [2], compressions: writable },
+    encode: { magics: [0, 1, 2], compressions: writable },
     append: false,
     many: true,
-    committed: true,
   }
 }
 
@@ -122,33 +87,15 @@ function hello() {
 /** An error loses the batches before it too: `decodeMessages` throws. */
 async function decode(data) {
   batches.length = entries.length = 0
+  stopped = false
   try {
     const messages = await decodeMessages(inResponse(data))
-    // An error that kafkajs-lz4 emits where nobody listens ends the process, and would end it over a later question.
+    // An error that kafkajs-lz4 emits where nobody listens ends the process, and would end it over a later request.
     await new Promise(setImmediate)
+    if (stopped) return { skipped: 'decodeMessages leaves an entry of another format to the next fetch; see kafkajs-client' }
     return { batches: batches.length ? batches.map(batch) : messageSet(new Set(messages)) }
   } catch (error) {
-    endIfOutOfMemory(error)
-    return { batches: [], error: describe(error) }
-  }
-}
-
-/** What its consumer makes of a fetch from offset 0, which asks for committed records unless it is told otherwise. */
-async function committed({ data, aborted }) {
-  const transaction = ([producer, first]) => ({ producerId: String(producer), firstOffset: String(first) })
-  const partition = { partition: 0, highWatermark: '0', abortedTransactions: aborted.map(transaction) }
-  try {
-    const messages = await decodeMessages(inResponse(data))
-    const batch = new Batch('t', '0', { ...partition, messages })
-    // What `runner.js` does with nothing to process: it moves on, or asks for the same again.
-    const moves = !batch.isEmpty() || batch.isEmptyDueToFiltering()
-    return {
-      records: batch.messages.map(record),
-      next_offset: moves ? BigInt(batch.lastOffset()) + 1n : 0,
-      stalled: !moves,
-    }
-  } catch (error) {
-    return { records: [], error: describe(error) }
+    return { batches: [], error: refusal(kind(error), error) }
   }
 }
 
@@ -161,11 +108,10 @@ function inResponse(data) {
   return new Decoder(field)
 }
 
-/** The codec, the magic and a delete horizon are not exposed in a batch; the magic is in its records. */
+/** The codec, the last offset, the magic and a delete horizon are not exposed in a batch; the magic is in its records. */
 function batch(given) {
-  const fields = {
+  return {
     base_offset: BigInt(given.firstOffset),
-    last_offset: BigInt.asIntN(64, BigInt(given.firstOffset) + BigInt(given.lastOffsetDelta)),
     timestamp_type: given.timestampType === 1 ? 'append' : 'create',
     max_timestamp: BigInt(given.maxTimestamp),
     producer_id: BigInt(given.producerId),
@@ -175,9 +121,8 @@ function batch(given) {
     control: given.isControlBatch,
     partition_leader_epoch: given.partitionLeaderEpoch,
     records: given.records.map(record),
+    magic: given.records[0]?.magicByte,
   }
-  if (given.records.length) fields.magic = given.records[0].magicByte
-  return fields
 }
 
 /**
@@ -214,113 +159,40 @@ function shown(value) {
   return value instanceof Uint8Array ? value : Buffer.from(String(value))
 }
 
-// --- encode -------------------------------------------------------------------------------------
-
-/** What the producer sends: the records of a produce request, version 3. */
-async function encode(given) {
-  if (Number(given.magic ?? 2) !== 2) throw new Error(`produce requests of version 3 hold magic 2, not ${given.magic}`)
-  expressible(given)
-  const request = produce({
-    acks: -1,
-    timeout: 1000,
-    transactionalId: given.transactional ? 'id' : null,
-    producerId: given.producer_id ?? -1,
-    producerEpoch: Number(given.producer_epoch ?? 0),
-    compression: TYPES[given.compression ?? 'none'],
-    topicData: [
-      {
-        topic: 't',
-        partitions: [
-          { partition: 0, firstSequence: Number(given.base_sequence ?? 0), messages: given.records.map(message) },
-        ],
-      },
-    ],
-  })
-  const body = (await request.encode()).buffer
-  // transactional id, acks, timeout, one topic of one letter, one partition, and the size of its records
-  return body.subarray((given.transactional ? 4 : 2) + 2 + 4 + 4 + 3 + 4 + 4 + 4)
-}
-
-/** Whether a produce request can hold it; the epoch of the leader is left to the broker in any case. */
-function expressible({ control, delete_horizon, timestamp_type, base_offset, last_offset, records = [] }) {
-  if (control) throw new Skipped('a producer of kafkajs writes no control batch')
-  if (delete_horizon !== undefined && delete_horizon !== null) throw new Skipped('a producer sets no delete horizon')
-  if (timestamp_type === 'append') throw new Skipped('kafkajs always writes create time')
-  if (!records.length) throw new Skipped('kafkajs produces no batch without records')
-  const counted = records.every(({ offset }, index) => Number(offset ?? index) === index)
-  if (!counted || Number(base_offset ?? 0) !== 0 || Number(last_offset ?? records.length - 1) !== records.length - 1)
-    throw new Skipped('the offsets of a produce request are 0, 1, 2, …')
-}
-
-function message({ timestamp, key, value, headers = [] }) {
-  return { timestamp: String(timestamp), key: bytes(key), value: bytes(value), headers: toObject(headers) }
-}
-
-/** Headers as kafkajs takes them: an object, with an array for a key that comes twice. */
-function toObject(headers) {
-  const found = new Map()
-  for (const [key, value] of headers) {
-    const name = Buffer.from(key, 'base64').toString()
-    if (!Buffer.from(name).equals(Buffer.from(key, 'base64')))
-      throw new Skipped('a header key is text, and this one is not UTF-8')
-    found.set(name, found.has(name) ? [found.get(name), bytes(value)].flat() : bytes(value))
-  }
-  const object = Object.fromEntries(found)
-  const back = Object.entries(object).flatMap(pairs)
-  if (JSON.stringify(back.map(([key]) => key.toString('base64'))) !== JSON.stringify(headers.map(([key]) => key)))
-    throw new Skipped('an object has its own order of keys, so these headers cannot be given')
-  return object
-}
-
-function bytes(text) {
-  return text === null || text === undefined ? null : Buffer.from(text, 'base64')
-}
-
-// --- errors -------------------------------------------------------------------------------------
-
-function describe(error) {
-  return { kind: kind(error), message: `${error?.name}: ${error?.message}`.slice(0, 400) }
-}
-
-/**
- * kafkajs has few errors of its own, all named KafkaJS…; a codec has its own too. What Node itself throws at either, as for
- * a read past the end, is an accident: nobody catches it.
- */
+/** kafkajs's own errors are all named KafkaJS…; what Node or a codec throws is not caught by anything in it. */
 function kind(error) {
   if (error?.name === 'KafkaJSNotImplemented') return 'unsupported_compression'
-  if (error?.name?.startsWith('KafkaJS')) return 'malformed'
-  const accident = [TypeError, RangeError, ReferenceError].some(type => error instanceof type)
-  return ofCodecs.has(error) && !accident ? 'decompression' : 'other'
+  return error?.name?.startsWith('KafkaJS') ? 'malformed' : 'other'
 }
 
-/** An allocation that fails is the end of a process; Node makes an error of some, so that ours has to end it. */
-function endIfOutOfMemory(error) {
-  if (error instanceof RangeError && /allocation failed|Invalid typed array length/.test(error.message)) {
-    console.error(`out of memory: ${error.message}`)
-    process.exit(1)
-  }
+// --- encode -------------------------------------------------------------------------------------
+
+// The version of produce requests in which kafkajs writes a magic.
+const VERSION_OF = { 0: 1, 1: 2, 2: 3 }
+
+/** What the producer sends: the records of a produce request. */
+async function encode(given) {
+  const magic = Number(given.magic ?? 2)
+  if (!(magic in VERSION_OF)) throw new Error(`no produce request holds magic ${magic}`)
+  expressible(given, magic)
+  const { producer_id, producer_epoch, transactional } = given
+  const partition = { partition: 0, firstSequence: 0, messages: given.records.map(each => message(each)) }
+  const { request } = produceRequests.protocol({ version: VERSION_OF[magic] })({
+    acks: -1,
+    timeout: 1000,
+    transactionalId: transactional ? 'id' : null,
+    // As eosManager has them: these without a producer id, else what the broker gave.
+    ...(Number(producer_id ?? -1) === -1
+      ? { producerId: -1, producerEpoch: 0 }
+      : { producerId: producer_id, producerEpoch: Number(producer_epoch ?? 0) }),
+    compression: TYPES[given.compression ?? 'none'],
+    topicData: [{ topic: 't', partitions: [partition] }],
+  })
+  const body = (await request.encode()).buffer
+  // acks, timeout, one topic of one letter, one partition, and the size of its records; first, from magic 2 on, the
+  // transactional id
+  const id = magic < 2 ? 0 : transactional ? 4 : 2
+  return body.subarray(id + 2 + 4 + 4 + 3 + 4 + 4 + 4)
 }
 
-// --- JSON ---------------------------------------------------------------------------------------
-
-/** Integers that a double does not hold stay text, so that they can become a BigInt; no string has a number like it. */
-function parse(line) {
-  return JSON.parse(line.replace(/([:,[])(-?\d{16,})(?=[,}\]])/g, '$1"$2"'))
-}
-
-/** JSON with bytes as base64 and every BigInt as a plain number. */
-function json(value) {
-  if (value instanceof Uint8Array) return `"${Buffer.from(value).toString('base64')}"`
-  if (typeof value === 'bigint') return value.toString()
-  if (Array.isArray(value)) return `[${value.map(json).join()}]`
-  if (value === null || typeof value !== 'object') return JSON.stringify(value)
-  const given = Object.entries(value).filter(([, each]) => each !== undefined)
-  return `{${given.map(([name, each]) => `${JSON.stringify(name)}:${json(each)}`).join()}}`
-}
-
-async function main() {
-  for await (const line of readline.createInterface({ input: process.stdin, crlfDelay: Infinity }))
-    process.stdout.write(json(await answer(line)) + '\n')
-}
-
-main()
+serve(answer)

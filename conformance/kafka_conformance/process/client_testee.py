@@ -1,0 +1,138 @@
+"""A client library as a testee: its consumer and its producer in a process of their own, on fake brokers of ours.
+
+The recipe of a known testee names the client's command line (`client = true`).  It gets
+one line of JSON for each request, and answers with one:
+
+{"op": "hello"}     what a testee says of itself, as in the testee protocol
+{"op": "consume", "bootstrap", "topic", "partition", "offset", "end"}
+                    {"records": [RECORD, …]} up to the end record, with `error` where the client reports one
+{"op": "produce", "bootstrap", "topic", "partition", "batch": BATCH}
+                    {"records": []} when the records were acknowledged, or `error`, or `skipped`
+
+`consume` has `"committed": true` where records of aborted transactions are to be left
+out, so that a client whose default is another sets its option.  A `batch` with a
+producer id is for an idempotent producer; the broker assigns the id and the epoch.
+
+The magic that a producer writes follows from the versions that its broker offers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import msgspec
+from msgspec import UNSET
+
+from kafka_brokers.fake_broker import GROUP_VERSIONS, VERSIONS_BY_MAGIC, FakeBroker
+from kafka_conformance.process.fetch_client import BadLine, LongRunningClient
+from kafka_conformance.testees import serve
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer
+from kafka_conformance.testees.python_client import check_expressible
+from kafka_corpus.wire import WireBatch, from_wire
+from kafka_records import Batch
+
+TOPIC = "produced"
+# Of a batch that leaves in parts, as on a crowded machine.
+TRIES = 3
+
+
+class ClientTestee:
+    """A consumer and a producer, served by the testee protocol."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._broker = FakeBroker(versions=GROUP_VERSIONS)
+        self._writers: dict[int, FakeBroker] = {}
+        self._client = LongRunningClient(command, self._broker.address)
+        self._number = 0
+        hello = self._client.hello()
+        self.NAME, self.VERSION = hello.name, hello.version
+        self.LANGUAGE, self.RUNTIME = hello.language, hello.runtime
+        self.DECODES, self.ENCODES = hello.decode, hello.encode
+
+    def decode(self, _data: bytes) -> NoReturn:
+        """Not supported: a consumer exposes no batches; see `consume`."""
+        raise NotDone("a consumer exposes no batches")
+
+    def consume(self, data: bytes) -> CodecAnswer:
+        """The records that the client's consumer delivers of *data*, from a topic of its own."""
+        return self._read(data, (), committed=False)
+
+    def committed(self, data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
+        """The records delivered when some transactions were *aborted*."""
+        return self._read(data, aborted, committed=True)
+
+    def _read(self, data: bytes, aborted: Sequence[Aborted], *, committed: bool) -> CodecAnswer:
+        self._number += 1
+        topic = f"case-{self._number}"
+        tape = self._broker.serve(topic, data, 0, aborted)
+        try:
+            return self._client.read(topic, tape, op="consume", committed=committed)
+        except BadLine as error:
+            sys.exit(f"what the client printed is no answer: {error}")
+        finally:
+            self._broker.withdraw(topic)
+
+    def encode(self, batch: WireBatch) -> bytes:
+        """The bytes that the client's producer sends for *batch*."""
+        wanted = from_wire(batch)
+        if wanted.magic not in VERSIONS_BY_MAGIC:
+            raise NotDone("its producer has no such magic")
+        check_expressible(wanted, "producer", *_limits(wanted))
+        caught: list[bytes] = []
+        for _ in range(TRIES):
+            caught = self._write(wanted, batch)
+            if len(caught) == 1:
+                return caught[0]
+        raise CodecError("malformed", f"{len(caught)} requests for one batch")
+
+    def _write(self, wanted: Batch, batch: WireBatch) -> list[bytes]:
+        broker = self._writers.setdefault(wanted.magic, FakeBroker(versions=VERSIONS_BY_MAGIC[wanted.magic]))
+        broker.caught()
+        if wanted.producer_id != -1:
+            broker.producer = (wanted.producer_id, wanted.producer_epoch)
+        where = {"bootstrap": broker.address, "topic": TOPIC, "partition": 0}
+        answer = self._client.ask({"op": "produce", **where, "batch": msgspec.to_builtins(batch)})
+        if answer.skipped is not UNSET:
+            raise NotDone(answer.skipped)
+        if answer.error is not UNSET:
+            raise CodecError("malformed", answer.error.message)
+        return broker.caught()
+
+    def close(self) -> None:
+        """End the client."""
+        self._client.close()
+        for broker in (self._broker, *self._writers.values()):
+            broker.close()
+
+
+def _limits(wanted: Batch) -> list[tuple[object, str]]:
+    """Features of *wanted* that an application cannot request from a producer, for `check_expressible`."""
+    offsets = [record.offset for record in wanted.records]
+    none = wanted.producer_id == -1
+    return [
+        (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
+        (wanted.base_offset != 0, "a base offset other than 0"),
+        (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),
+        (wanted.transactional, "a transaction without a transaction coordinator"),
+        (wanted.producer_id < -1, "a producer id below 0"),
+        (none and (wanted.producer_epoch, wanted.base_sequence) != (-1, -1), "an epoch or a sequence without an id"),
+        (not none and wanted.producer_epoch < 0, "a producer epoch below 0"),
+        (not none and wanted.base_sequence != 0, "a first sequence other than 0"),
+    ]
+
+
+def main(command: list[str]) -> None:
+    """Serve until standard input ends."""
+    try:
+        testee = ClientTestee(command)
+    except OSError as error:
+        sys.exit(f"the client cannot be run: {error}")
+    serve.serve(testee, sys.stdin.buffer, sys.stdout.buffer)
+    testee.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
