@@ -208,7 +208,7 @@ def _nothing(number: int) -> int:
 
 
 @pytest.mark.parametrize(("call", "back"), [(lambda: None, True), (lambda: 1 // 0, True), (_endless, False)])
-def test_a_call_that_returns_is_told_from_one_that_does_not(call: Callable[[], object], back: bool) -> None:
+def test_whether_a_call_returns(call: Callable[[], object], back: bool) -> None:
     """Calls of functions are counted, so that a slow machine makes no difference."""
     before = sys.getprofile()
     assert kafka_python_client.returns(call) is back

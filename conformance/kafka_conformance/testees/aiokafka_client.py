@@ -5,7 +5,7 @@ iterated over, as its users do.  (Its iterator logs and swallows
 `RecordTooLargeError`, and goes on one offset later.)  One consumer reads case
 after case, each on a partition of its own, and is replaced after an error.
 
-Options are those without which a case cannot be told: the isolation level,
+Only options that a case needs are set: the isolation level,
 sizes for records that are to leave as one batch, and `enable_idempotence` for
 a batch with a producer id.  With its Cython classes, or without them, as
 `aiokafka_` describes.

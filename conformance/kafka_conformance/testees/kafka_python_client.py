@@ -6,11 +6,11 @@ partition of its own, and is replaced after an error.
 
 An error is not all that its user gets: after an exception in a batch, release
 3.0.12 never returns from the next `poll`, whatever its timeout, as
-`Fetcher.fetched_records` asks the exhausted records again and again.  So it is
+`Fetcher.fetched_records` reads from the exhausted records again and again.  So it is
 polled once more, and an answer says `stalled` beside the error if this poll
 does not return.
 
-Options are those without which a case cannot be told: the isolation level, a
+Only options that a case needs are set: the isolation level, a
 linger and a batch size for records that are to leave as one batch, and
 `enable_idempotence=False` for a batch without a producer id.  The magic that a
 producer writes follows from `api_version`.
