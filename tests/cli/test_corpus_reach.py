@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from kafka_conformance.judge.grade import GRADES, ROWS
 from kafka_conformance.judge.reach import measure_missing
+from kafka_corpus.case import Op
 from kafka_corpus.vectors import load_vectors
 from kafkaproof.cli import kafkaproof as group
 
@@ -43,7 +44,8 @@ def test_a_wrong_range_is_a_usage_error() -> None:
 @pytest.mark.parametrize("release", ["3.9.2", "4.4.0"])
 def test_no_decode_case_lacks_an_answer_of_a_supported_release(release: str) -> None:
     """Nothing is left to measure, so no broker is started."""
-    assert measure_missing(release, load_vectors("v2_*", ops=("decode",))) == 0
+    decoding: tuple[Op, ...] = ("decode",)
+    assert measure_missing(release, load_vectors("v2_*", ops=decoding)) == 0
 
 
 def test_the_table_of_grades() -> None:
