@@ -81,6 +81,13 @@ def test_acceptable_says_why() -> None:
     assert [case.id for case in CASES if case.expect.verdict == "acceptable" and not case.expect.why] == []
 
 
+def test_every_case_cites_something_public() -> None:
+    """Each rule of every case names a KIP, an issue, Kafka's documentation or source; seeds are not enough."""
+    private = ("seed ", "observed ")
+    public = {each.id for each in all_rules() if any(not source.startswith(private) for source in each.sources)}
+    assert [case.id for case in CASES if not public.issuperset(case.rules)] == []
+
+
 @pytest.mark.parametrize(
     "area",
     [

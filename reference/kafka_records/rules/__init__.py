@@ -57,8 +57,8 @@ class Rule:
         applies_to: the batches that it can be checked with; ``any`` if their
             compression does not matter.
         outcome: what brokers, decoders or writers do, with error codes; may be empty.
-        sources: lines of the seeds (``seed 002:564``), classes and methods of
-            Kafka, KIPs.
+        sources: one public source at least (a KIP, an issue, Kafka's documentation, a class or
+            method of Kafka), and lines of the seeds (``seed 002:564``).
         evidence: seen on live brokers, seen in the Java client, or only read in
             the source.  For *broker* on a rule of several clauses the main one was seen.
         evidence_note: on which releases only, or empty.
