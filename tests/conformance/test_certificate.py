@@ -1,15 +1,20 @@
 """Scores and certificates: nothing but a codec can earn them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import msgspec
 import pytest
 
+from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.judge.observation import Observation
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, judge
 from kafka_conformance.reports import summary
-from kafka_conformance.reports.summary import MAX_SKIPPED, NULLS, certify, null_scores, score
+from kafka_conformance.reports.profiles import certify_profiles
+from kafka_conformance.reports.summary import NULLS, Certificate, certify, null_scores, score
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, result_line
 from kafka_corpus.case import Case
+from kafka_corpus.vectors import load_vectors
 
 
 def line(outcome: Outcome, expected: str = "valid", area: str = "a", name: str = "x") -> ResultLine:
@@ -98,67 +103,103 @@ def null_lines(cases: list[Case], answer: Callable[[Case], Observation]) -> list
     return [result_line(case, judge(case, answer(case)), {}, 0.0, 0) for case in cases]
 
 
+FULL = {
+    "magics": [0, 1, 2],
+    "compressions": ["none", "gzip", "snappy", "lz4", "zstd"],
+}
+
+
+def certificate(
+    lines: list[ResultLine], corpus: list[Case], known: frozenset[str] = frozenset(), stale: tuple[str, ...] = (),
+    only: tuple[str, ...] = (), *, complete: bool = True,
+) -> Certificate:  # fmt: skip
+    """The certificate of a codec that announces everything."""
+    done = results(lines, only, complete=complete)
+    header = msgspec.structs.replace(done.header, testee={"name": "codec", "decode": FULL, "encode": FULL})
+    done = replace(done, header=header)
+    profiled = certify_profiles(done, {case.id: case for case in corpus}, known=known)
+    return certify(done, corpus, profiled, stale)
+
+
+def agreeing(corpus: list[Case], other: Outcome = "agree", of: str = "", why: str = "") -> list[ResultLine]:
+    """A line for each case that agrees, but for the case *of*."""
+    return [
+        ResultLine(
+            case=case.id, outcome=other if case.id == of else "agree", area=case.area, op=case.op,
+            expected=case.expect.verdict, rules=case.rules, why=why,
+        )
+        for case in corpus
+    ]  # fmt: skip
+
+
+PLAIN = "gzip.several_members[in-a-value]"
+
+
+@pytest.fixture(scope="module")
+def whole() -> list[Case]:
+    """Every case of codecs."""
+    return load_vectors(ops=("decode", "encode"))
+
+
 @pytest.mark.parametrize("name", NULLS)
-def test_null_testees_are_not_certified(name: str, corpus: list[Case]) -> None:
-    """No null testee is certified, not even with every finding declared."""
-    lines = null_lines(corpus, NULLS[name])
+def test_null_testees_are_not_certified(name: str, whole: list[Case]) -> None:
+    """No null testee is certified for any profile, not even with every finding declared."""
+    lines = null_lines(whole, NULLS[name])
     everything = frozenset(each.case for each in lines)
 
-    assert not certify(results(lines), corpus, everything, []).certified
+    assert certificate(lines, whole).certified_for == ()
+    made = certificate(lines, whole, everything)
+    assert (made.certified, made.certified_for) == (False, ())
 
 
-def test_a_good_run_is_certified(corpus: list[Case]) -> None:
-    """A run in which all agree is certified, without a reason against it."""
-    made = certify(results(GOOD), corpus, frozenset(), [])
+def test_a_good_run_is_certified(whole: list[Case]) -> None:
+    """A run in which all agree is certified for every profile, without a reason against it."""
+    made = certificate(agreeing(whole), whole)
 
-    assert made.certified
-    assert (made.score, made.answered_score, made.skipped, made.reasons) == (1.0, 1.0, 0.0, ())
+    assert made.certified_for == PROFILES
+    assert (made.certified, made.score, made.answered_score, made.skipped, made.reasons) == (True, 1.0, 1.0, 0.0, ())
 
 
 @pytest.mark.parametrize(
     ("outcome", "certified"),
-    [
-        ("wrong_data", False),
-        ("crash", False),
-        ("hang", False),
-        ("memory", False),
-        ("accepts_invalid", False),
-        ("rejects_valid", False),
-        ("wrong_error", True),
-        ("lossy", True),
-        ("skipped", True),
-    ],
+    [("crash", False), ("hang", False), ("rejects_valid", False), ("lossy", True), ("skipped", False)],
 )
-def test_what_keeps_from_a_certificate(outcome: Outcome, certified: bool, corpus: list[Case]) -> None:
-    """One serious finding among many agreeing cases is enough, unless it is declared."""
-    lines = [*run_of("a" * 40, "a" * 40), line(outcome, name="bad")]
+def test_what_keeps_from_a_certificate(outcome: Outcome, certified: bool, whole: list[Case]) -> None:
+    """One grave finding in a required case is enough, unless it is declared; so is one that is not answered."""
+    lines = agreeing(whole, outcome, PLAIN)
+    made = certificate(lines, whole)
 
-    assert certify(results(lines), corpus, frozenset(), []).certified is certified
-    assert certify(results(lines), corpus, frozenset({"a.bad"}), []).certified
-
-
-def test_skips_are_bounded(corpus: list[Case]) -> None:
-    """More skipped cases than allowed keep from a certificate; as many as allowed do not."""
-    most = [*run_of("aa", "aa"), *[line("skipped")] * 6]
-
-    assert certify(results(most), corpus, frozenset(), []).skipped == MAX_SKIPPED
-    assert certify(results(most), corpus, frozenset(), []).certified
-    assert not certify(results([*most, line("skipped")]), corpus, frozenset(), []).certified
+    assert made.certified is certified
+    assert ("consumer" in made.certified_for) is certified
+    assert {"producer", "integrity"} <= set(made.certified_for)
+    if not certified:
+        assert made.reasons[0].startswith("consumer: 1 ")
+    assert certificate(lines, whole, frozenset({PLAIN})).certified is (outcome != "skipped")
 
 
-def test_declared_findings_are_bounded_by_the_score(corpus: list[Case]) -> None:
-    """A testee with deviations for half of the corpus is not certified."""
-    lines = run_of("aaxx", "aaaa")
+def test_declared_findings_are_bounded(whole: list[Case]) -> None:
+    """A testee with deviations for all of a profile is not certified for it."""
+    lines = [
+        msgspec.structs.replace(each, outcome="rejects_valid") if each.op == "encode" else each
+        for each in agreeing(whole)
+        if each.expected == "valid"
+    ]
+    made = certificate(lines, whole, frozenset(each.case for each in lines))
 
-    assert not certify(results(lines), corpus, frozenset(each.case for each in lines), []).certified
+    assert "producer" not in made.certified_for
+    assert "producer: deviations are declared for more than 10% of the required cases" in made.reasons
 
 
-def test_parts_and_pieces_are_not_certified(corpus: list[Case]) -> None:
+def test_parts_and_pieces_are_not_certified(whole: list[Case]) -> None:
     """An incomplete run, a selection of cases, and a stale deviation each keep from a certificate."""
-    assert not certify(results(GOOD, complete=False), corpus, frozenset(), []).certified
-    assert not certify(results(GOOD, ("a.*",)), corpus, frozenset(), []).certified
-    assert not certify(results(GOOD), corpus, frozenset(), ["a.gone"]).certified
-    assert not certify(results([]), corpus, frozenset(), []).certified
+    lines = agreeing(whole)
+    for made in (
+        certificate(lines, whole, complete=False),
+        certificate(lines, whole, only=("a.*",)),
+        certificate(lines, whole, stale=("a.gone",)),
+        certificate([], whole),
+    ):
+        assert (made.certified, made.certified_for) == (False, ())
 
 
 def test_a_case_for_each_side(corpus: list[Case]) -> None:

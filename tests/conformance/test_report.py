@@ -1,5 +1,6 @@
 """Reports of a run: as data, as text, as JUnit XML."""
 
+import dataclasses
 import io
 import json
 import re
@@ -17,6 +18,7 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine
 from kafka_corpus.case import Case
+from kafka_corpus.vectors import load_vectors
 
 TESTEE = {"name": "\x1b[31mred", "version": "1", "language": "go", "runtime": "go1", "connect": "process:./t --x"}
 EVIL = "\x1b[2Jexpected [bold]this[/bold]\nand that"
@@ -64,7 +66,7 @@ def make(
 def plain(made: Report, most: int = 20) -> str:
     """The report as it goes into a pipe."""
     file = io.StringIO()
-    terminal.show_result(made, terminal.console(file), most)
+    terminal.show_result(made, terminal.console(file), most, details=True)
     return file.getvalue()
 
 
@@ -150,9 +152,12 @@ def test_the_next_command_is_printed(corpus: list[Case]) -> None:
     assert r"2 with no question to blame, as: \x1bgone" in text
 
 
-def test_null_scores_are_published(corpus: list[Case]) -> None:
-    """The scores of the null testees stand beside the testee's own."""
-    assert "mute 0.000, accept-all 0.000, refuse-all 0.000, skip-all 0.000" in plain(make(LINES, corpus))
+def test_informedness_of_null_testees_is_published(corpus: list[Case]) -> None:
+    """It stands beside the testee's own, and is 0."""
+    document = summary.report_document(make(LINES, corpus))
+
+    assert document["nulls"] == dict.fromkeys(("mute", "accept-all", "refuse-all", "skip-all"), 0.0)
+    assert 0 <= document["informedness"] <= document["answered_informedness"] <= 1
 
 
 def test_missing_results_are_printed(corpus: list[Case]) -> None:
@@ -164,14 +169,52 @@ def test_missing_results_are_printed(corpus: list[Case]) -> None:
     assert "and 3 more in the full result" in text
 
 
-def test_a_good_run_says_so(corpus: list[Case]) -> None:
-    """A run without findings is certified, and shows its table."""
-    lines = [line("a.v", "agree"), line("a.i", "agree", expected="invalid")]
-    text = plain(make(lines, corpus))
+@pytest.fixture(scope="module")
+def whole() -> list[Case]:
+    """Every case of codecs."""
+    return load_vectors(ops=("decode", "encode"))
 
-    assert re.search(r"^CERTIFIED$", text, re.MULTILINE)
+
+def whole_run(whole: list[Case], *declared: Deviation, **outcomes: Outcome) -> Report:
+    """A run of every case that agrees, but for those of *outcomes*."""
+    lines = [
+        ResultLine(
+            case=case.id, outcome=outcomes.get(case.id, "agree"), area=case.area, op=case.op,
+            expected=case.expect.verdict, rules=case.rules,
+        )
+        for case in whole
+    ]  # fmt: skip
+    made = make(lines, whole, *declared)
+    formats = {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
+    header = msgspec.structs.replace(made.results.header, testee={**TESTEE, "decode": formats, "encode": formats})
+    done = dataclasses.replace(made.results, header=header)
+    return summary.make(done, whole, declared, Path("somewhere/result.ndjson"))
+
+
+def test_a_good_run_says_so(whole: list[Case]) -> None:
+    """A run without findings is certified, and shows its table."""
+    text = plain(whole_run(whole))
+
+    assert re.search(r"^CERTIFIED for consumer, .*hostile$", text, re.MULTILINE)
+    assert "no cause of FAIL, HOSTILE or NON_STRICT" in text
     assert "no findings" in text
-    assert re.search(r"^all +· +2 +1\.000$", text, re.MULTILINE)
+    assert re.search(rf"^all +· +{len(whole):,} +1\.000$", text, re.MULTILINE)
+
+
+GZIP = "gzip.several_members[in-a-value]"
+
+
+def test_ten_lines_say_the_essential(whole: list[Case]) -> None:
+    """Title, profiles, certificate, causes, and the next step."""
+    file = io.StringIO()
+    terminal.show_result(whole_run(whole, **{GZIP: "rejects_valid"}), terminal.console(file))
+    first = file.getvalue().splitlines()[:10]
+
+    assert first[1].startswith("consumer: 1 cause · consumer-legacy: pass · ")
+    assert first[2].startswith("CERTIFIED for consumer-legacy, ")
+    assert first[2].endswith("and not for consumer: 1 FAIL cause")
+    assert re.fullmatch(r"FAIL +consumer +1 +Valid bytes are refused \(\S+\)  unreviewed", first[3])
+    assert first[4] == f"next             kafkaproof explain --case '{GZIP}'"
 
 
 def test_an_area_without_answers_has_no_score(corpus: list[Case]) -> None:
@@ -186,19 +229,18 @@ def test_a_narrow_terminal_gets_two_lines_for_a_finding(corpus: list[Case]) -> N
     name = f"a.{'long_name_' * 8}[parameter]"
     for width in (70, 200):
         file = io.StringIO()
-        terminal.show_result(make([line(name, "crash")], corpus), Console(file=file, force_terminal=True, width=width))
+        made = make([line(name, "crash")], corpus)
+        terminal.show_result(made, Console(file=file, force_terminal=True, width=width), details=True)
 
         assert file.getvalue().count(name) == 3
 
 
-def test_minor_findings_are_printed_with_a_certificate(corpus: list[Case]) -> None:
+def test_known_deviations_are_printed_with_a_certificate(whole: list[Case]) -> None:
     """A certificate does not hide what it does not forbid."""
-    lines = [line(f"a.v{at}", "agree") for at in range(40)] + [line("a.i", "agree", expected="invalid")]
-    lines += [line("a.lossy", "lossy"), line("a.known", "crash")]
+    made = whole_run(whole, known(GZIP, "rejects_valid"), **{GZIP: "rejects_valid"})
 
-    assert "CERTIFIED  with 1 known deviation and 1 minor finding" in plain(
-        make(lines, corpus, known("a.known", "crash"))
-    )
+    assert made.certificate.certified
+    assert re.search(r"^CERTIFIED for consumer, .*  with 1 known deviation$", plain(made), re.MULTILINE)
 
 
 def test_a_terminal_gets_colours(corpus: list[Case]) -> None:

@@ -87,7 +87,7 @@ def certify_broker(
     if as_json:
         say_json(summary.report_document(made))
     else:
-        terminal.show_result(made, terminal.console())
+        terminal.show_result(made, terminal.console(), details=True)
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 

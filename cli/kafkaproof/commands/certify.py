@@ -56,6 +56,7 @@ class CertifySettings:
     resume: bool
     as_json: bool
     draft: Path | None = None
+    areas: bool = False
     profiles: tuple[str, ...] = ()
     strict: bool = False
     supported: SupportedReleases = SUPPORTED
@@ -212,11 +213,15 @@ def _keep_what_was_earned(path: Path) -> None:
         click.echo(f"an incomplete result was there: now {aside}; --resume would have gone on with it", err=True)
 
 
+# The certificate of a testee that did not come to its end.
+_NOTHING: Final[dict[str, Any]] = {"passes": False, "certified": False, "certified_for": []}
+
+
 def _cannot_run(name: str, error: CannotRun | OSError) -> CertifyOutcome:
     hint = getattr(error, "hint", "")
     text = printable(str(error), 2000)
     click.echo(f"{text}\n  hint: {hint}" if hint else text, err=True)
-    document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, "certified": False}
+    document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, **_NOTHING}
     return CertifyOutcome(name, document, CANNOT_RUN)
 
 
@@ -225,7 +230,7 @@ def _stopped(name: str, path: Path, stopped: Interrupted) -> CertifyOutcome:
     if (before := results.previous_result(path)).exists():
         click.echo(f"{name}: the complete result from before is {before}", err=True)
     counts = results.read_results(path).counts() if path.exists() else {}
-    document = {"testee": {"connect": name}, "complete": False, "agrees": False, "certified": False, "counts": counts}
+    document = {"testee": {"connect": name}, "complete": False, "agrees": False, **_NOTHING, "counts": counts}
     return CertifyOutcome(name, document | {"error": str(stopped), "result": str(path)}, INTERRUPTED)
 
 
@@ -259,7 +264,7 @@ def _show(done: Sequence[CertifyOutcome], settings: CertifySettings) -> None:
     made = [each.made for each in done if each.made]
     if len(made) <= MOST_TABLES:
         for each in made:
-            terminal.show_result(each, terminal.console())
+            terminal.show_result(each, terminal.console(), details=settings.areas or bool(settings.only))
     if len(done) > 1 and made:
         not_run = {each.name: _reason(each) for each in done if each.made is None}
         terminal.show_together(made, not_run, settings.folder, terminal.console())
@@ -376,6 +381,7 @@ formats_option = click.option(
     "--profile", "profiles", type=click.Choice(PROFILES), multiple=True,
     help="A profile that decides the exit code; may be repeated.  [default: those that the codec announces]",
 )  # fmt: skip
+@click.option("--areas", is_flag=True, help="Also print all causes, the table by area, and findings.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for NON_STRICT causes, too.")
 @supported_option
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at work at once.  [default: processors]")

@@ -115,8 +115,8 @@ def _print_reports(collection: Collection, written: Sequence[Path], out: Path, a
         return
     for entry in collection.entries:
         certificate = entry.report.certificate
-        word = "certified" if certificate.certified else "not certified"
-        click.echo(f"{entry.label} {entry.version}: {word}, score {certificate.score:.3f}")
+        word = f"certified for {', '.join(certificate.certified_for)}" if certificate.certified_for else "not certified"
+        click.echo(f"{entry.label} {entry.version}: {word}")
         if entry.changes is not None:
             changes = ", ".join(f"{number:,} {kind}" for kind, number in counts(entry.changes).items() if number)
             click.echo(f"  since the baseline: {changes or 'nothing changed'}")
@@ -139,7 +139,8 @@ def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
     named = testee if isinstance(testee, dict) else {}
     name = printable(f"{named.get('name', 'testee')} {named.get('version', '')}", 100)
     if as_json:
-        document = {"holds": not found, "testee": name, "certified": content.get("certified"), "problems": found}
+        stated = {key: content.get(key) for key in ("certified", "certified_for")}
+        document = {"holds": not found, "testee": name, **stated, "problems": found}
         say_json(document)
     else:
         _print_verdict(name, content.get("certified") is True, found)

@@ -1,8 +1,9 @@
 """A certificate: what a run says of one testee and version, bound to corpus and result by hash.
 
-    {"format": "kafkaproof-certificate", "version": 1,
+    {"format": "kafkaproof-certificate", "version": 2,
      "testee": {…}, "corpus": {"sha256": …}, "result": {"file": …, "sha256": …},
-     "certified": …, "reasons": […], "score": …, "answered_score": …,
+     "certified": …, "certified_for": […], "reasons": […], "supported": …,
+     "profiles": […], "causes": […], "informedness": …, "answered_informedness": …,
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
 
@@ -22,9 +23,11 @@ from typing import Any, Final
 
 import msgspec
 
+from kafka_brokers.releases import BadRangeError, parse_supported
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.reports.collection import remade
-from kafka_conformance.reports.summary import MAX_SKIPPED, MIN_ANSWERED_SCORE, Report
+from kafka_conformance.reports.profiles import FoundCause, PassCriteria
+from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.requests import is_relevant, select
@@ -36,7 +39,7 @@ from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash
 
 FORMAT: Final = "kafkaproof-certificate"
-VERSION: Final = 1
+VERSION: Final = 2
 FILE: Final = "certificate.json"
 DIGITS: Final = 6
 MOST_REASONS: Final = 20
@@ -68,21 +71,37 @@ def _worked_out(made: Report) -> dict[str, Any]:
     certificate, counted = made.certificate, made.results.counts()
     return {
         "certified": certificate.certified,
+        "certified_for": list(certificate.certified_for),
         "reasons": list(certificate.reasons),
+        "supported": str(made.criteria.supported),
+        "profiles": msgspec.to_builtins(made.profiled.profiles),
+        "causes": [_cause(each) for each in made.profiled.causes],
         "complete": made.results.complete,
         "only": made.results.header.only,
-        "score": round(certificate.score, DIGITS),
-        "answered_score": round(certificate.answered_score, DIGITS),
-        "needed": {"answered_score": MIN_ANSWERED_SCORE, "most_skipped": MAX_SKIPPED},
+        "informedness": round(certificate.score, DIGITS),
+        "answered_informedness": round(certificate.answered_score, DIGITS),
         "skipped": {"cases": counted["skipped"], "share": round(certificate.skipped, DIGITS), "why": _skips(made)},
         "areas": {
-            area: {"score": round(certificate.areas[area], DIGITS), **{name: counts[name] for name in sorted(counts)}}
+            area: {
+                "informedness": round(certificate.areas[area], DIGITS),
+                **{name: counts[name] for name in sorted(counts)},
+            }
             for area, counts in made.by_area().items()
         },
         "nulls": {name: round(value, DIGITS) for name, value in certificate.nulls.items()},
         "findings": {name: counted[name] for name in SEVERITIES},
         "known": sorted(made.applied.known),
         "not_exposed": made.left_out(),
+    }
+
+
+def _cause(cause: FoundCause) -> dict[str, Any]:
+    return {
+        "id": cause.id,
+        "title": cause.title,
+        "grade": cause.grade,
+        "profile": cause.profile,
+        "cases": len(cause.cases),
     }
 
 
@@ -141,9 +160,14 @@ def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]
     except msgspec.ValidationError as error:
         yield f"its deviations are none: {printable(str(error))}"
         return
+    try:
+        criteria = PassCriteria(supported=parse_supported(str(content.get("supported"))))
+    except BadRangeError as error:
+        yield f"its supported releases are none: {printable(str(error))}"
+        return
     yield from _of_result(done, cases)
     if done.header.corpus == corpus_hash():
-        yield from _different(content, remade(done, cases, declared, result))
+        yield from _different(content, remade(done, cases, declared, result, criteria))
 
 
 def _of_result(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:

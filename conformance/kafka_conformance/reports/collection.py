@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
+from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, PassCriteria
 from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.runner import kept_results, results
 from kafka_conformance.runner.deviations import Deviation
@@ -256,10 +257,16 @@ def corpus_contents() -> kept_results.CorpusContents:
     return kept_results.CorpusContents.of(list(cases_by_id().values()))
 
 
-def remade(done: Results, cases: Mapping[str, Case], deviations: Sequence[Deviation], path: Path) -> Report:
+def remade(
+    done: Results,
+    cases: Mapping[str, Case],
+    deviations: Sequence[Deviation],
+    path: Path,
+    criteria: PassCriteria = DEFAULT_CRITERIA,
+) -> Report:
     """The report on a result that was read from a file."""
     own = [cases[line.case] for line in done.lines if line.case in cases]
-    return make(done, own, deviations, path)
+    return make(done, own, deviations, path, criteria)
 
 
 def absent(paths: Iterable[Path]) -> dict[str, str]:

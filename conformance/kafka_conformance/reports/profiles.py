@@ -33,6 +33,11 @@ from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 
 PRODUCERS: Final[tuple[Profile, ...]] = ("producer", "producer-legacy")
+CONSUMERS: Final[tuple[Profile, ...]] = ("consumer", "consumer-legacy", "consumer-transactions")
+# The share of what consumers have to read without which `integrity` and `hostile` say nothing.
+MIN_READ: Final = 0.5
+# The share of the required cases that declared deviations may cover.
+MAX_DECLARED: Final = 0.1
 # A broker's own operations: `append` and scenarios.  No codec is certified for them, and no API plays them in part.
 BROKER: Final = "broker"
 CaseProfile = Profile | Literal["broker"]
@@ -199,6 +204,7 @@ class AnswerCounts:
         skipped: of these, those that it skipped and that are not required.
         required: cases without which the profile is incomplete.
         failed: of these, those with a finding that fails the profile.
+        declared: of these, those with a declared deviation that would fail it.
         missing: of these, the number without an answer by reason.
     """
 
@@ -207,13 +213,15 @@ class AnswerCounts:
     skipped: int = 0
     required: int = 0
     failed: int = 0
+    declared: int = 0
     missing: dict[str, int] = field(default_factory=dict)
 
-    def add(self, *, required: bool, skipped: str = "", failed: bool = False) -> None:
+    def add(self, *, required: bool, skipped: str = "", failed: bool = False, declared: bool = False) -> None:
         """Count one case; *skipped* is the testee's reason not to answer it."""
         self.sent += 1
         self.required += required
         self.failed += required and failed
+        self.declared += required and declared
         if not skipped:
             self.answered += 1
         elif required:
@@ -229,12 +237,15 @@ class AnswerCounts:
     @property
     def passed(self) -> int:
         """The number of required cases that were answered without such a finding."""
-        return self.required - self.lacking - self.failed
+        return self.required - self.lacking - self.failed - self.declared
 
 
 def profile_grade(answers: AnswerCounts, fail_causes: int) -> ProfileGrade:
-    """The grade of a profile: a cause of FAIL fails it, and a required case without an answer leaves it open."""
-    if fail_causes:
+    """The grade of a profile: a cause of FAIL fails it, and a required case without an answer leaves it open.
+
+    So do declared deviations in more than `MAX_DECLARED` of the required cases.
+    """
+    if fail_causes or answers.declared > MAX_DECLARED * answers.required:
         return "fail"
     return "pass" if answers.required and not answers.lacking else "incomplete"
 
@@ -281,8 +292,11 @@ class GradedFinding:
     @property
     def fails(self) -> bool:
         """Whether its profile cannot be passed with it; a declared deviation does not count."""
-        if self.known:
-            return False
+        return self.is_grave and not self.known
+
+    @property
+    def is_grave(self) -> bool:
+        """The same without regard to declared deviations."""
         if self.profile == "hostile":
             return self.graded.grade == "HOSTILE" and self.graded.effect in UNSAFE
         return self.graded.grade == "FAIL"
@@ -367,6 +381,9 @@ class Certification:
     def _profile(self, profile: CaseProfile) -> ProfileResult:
         columns = self.counts.get(profile, {})
         total = _total(columns.values())
+        if profile in ("integrity", "hostile") and (unread := self._unread()):
+            total.required += unread
+            total.missing[f"less than {MIN_READ:.0%} of what consumers have to read is read"] = unread
         found = [finding for finding in self.findings if finding.profile == profile]
         fail, others = _causes_by_weight(found)
         names = self.announced.compressions(profile) if profile != "broker" else ("none",)
@@ -384,6 +401,15 @@ class Certification:
             required=total.required,
             passed=total.passed,
         )
+
+    def _unread(self) -> int:
+        """The number of required cases of consumers that do not pass, if most do not.
+
+        A testee that refuses everything detects all damage, and no input stops it.
+        """
+        totals = [_total(self.counts.get(profile, {}).values()) for profile in CONSUMERS]
+        required, passed = sum(each.required for each in totals), sum(each.passed for each in totals)
+        return required - passed if passed < MIN_READ * required or not required else 0
 
     @cached_property
     def by_case(self) -> dict[str, GradedFinding]:
@@ -445,8 +471,10 @@ def certify_profiles(
         if finding is not None:
             findings.append(finding)
         fails = finding is not None and finding.fails
+        declared = finding is not None and finding.known and finding.is_grave
         skipped = (line.why or "no reason") if line.outcome == "skipped" else ""
-        counts[role.profile][role.compression].add(required=role.required or fails, skipped=skipped, failed=fails)
+        required = role.required or fails or declared
+        counts[role.profile][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)
     return Certification(announced, tuple(findings), counts)
 
 
@@ -503,6 +531,7 @@ def _total(columns: Iterable[AnswerCounts]) -> AnswerCounts:
         total.skipped += column.skipped
         total.required += column.required
         total.failed += column.failed
+        total.declared += column.declared
         for reason, count in column.missing.items():
             total.missing[reason] = total.missing.get(reason, 0) + count
     return total
@@ -557,6 +586,11 @@ def _size(case: Case) -> int:
     if isinstance(given, Batch):
         return sum(len(record.key or b"") + len(record.value or b"") + 1 for record in given.records)
     return len(given.steps) if isinstance(given, Scenario) else 1 << 40 if isinstance(given, Recipe) else 0
+
+
+def percent_passed(result: ProfileResult) -> int:
+    """The share of the required cases that pass, in whole percent: 100 only if all do."""
+    return 100 * result.passed // result.required if result.required else 0
 
 
 def profile_line(profiles: Iterable[ProfileResult]) -> str:

@@ -1,29 +1,27 @@
-"""A run as plain data: counts, scores, findings, coverage, and whether it certifies.
+"""A run as plain data: counts, profiles, causes, findings, coverage, and the certificate.
 
-**Score.** For a set of cases, `v` is the credit on valid cases and `i` on
+**Certified.** A codec is certified for the profiles that it passes
+(`profiles.py`), if
+
+- the run is complete and every case of the corpus was selected;
+- no declared deviation (`deviations.py`) has gone stale.
+
+It is certified as a whole if these are all the profiles of the formats that it
+announces, `hostile` aside.
+
+**Informedness.** For a set of cases, `v` is the credit on valid cases and `i` on
 invalid ones, each between 0 and 1: a case that agrees counts 1, `lossy` and
 `wrong_error` (right in the main thing) count 1/2, everything else 0, skipped
 cases too.  Cases whose verdict is `acceptable` count on neither side.
 
-    score = max(0, v + i - 1)
+    informedness = max(0, v + i - 1)
 
-This is Youden's index.  A testee that answers all cases alike scores 0: one that
+This is Youden's index.  A testee that answers all cases alike has 0: one that
 refuses everything has v = 0, one that accepts everything has i = 0, one that
 skips or stays mute has both 0; so v + i never exceeds 1.  Where a set has no
 valid (or no invalid) cases, that side is taken from the whole run, so that no
-area can be won by one answer either.
-
-**Certified** is a testee of which all of this holds, over the whole corpus:
-
-- the run is complete and every case of the corpus was selected;
-- nothing worse than `wrong_error` and `lossy` but declared deviations
-  (`deviations.py`), and no declared deviation has gone stale;
-- at most `MAX_SKIPPED` of the cases were skipped;
-- its score over the cases that it answered is at least `MIN_ANSWERED_SCORE`;
-- its score is above that of every null testee on the same cases.
-
-The null testees are judged here by the judge itself, on the same cases, and
-their scores are published beside.
+area can be won by one answer either.  It decides nothing.  The null testees are
+judged here by the judge itself, on the same cases, and theirs is published beside.
 """
 
 from __future__ import annotations
@@ -31,28 +29,28 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, Severity, judge, outcome_rank
-from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, Certification, PassCriteria, certify_profiles
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, judge, outcome_rank
+from kafka_conformance.reports.profiles import (
+    DEFAULT_CRITERIA,
+    MAX_DECLARED,
+    CaseProfile,
+    Certification,
+    PassCriteria,
+    ProfileResult,
+    certify_profiles,
+)
 from kafka_conformance.runner.deviations import Applied, Deviation, apply_deviations
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import Scenario, StepAnswer
-
-# Codecs that read and write v2 only leave about half of the corpus alone.
-MAX_SKIPPED: Final = 0.6
-MIN_ANSWERED_SCORE: Final = 0.9
-SERIOUS: Final[frozenset[Severity]] = frozenset(
-    {"wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid"}
-)
 
 CREDIT: Final[Mapping[Outcome, float]] = {"agree": 1.0, "lossy": 0.5, "wrong_error": 0.5}
 
@@ -96,25 +94,30 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """Score and grade of a run.
+    """The profiles that a run is certified for, and its informedness.
 
     Attributes:
-        score: over all cases, those skipped counting nothing.
-        answered_score: over the cases that were not skipped.
-        areas: score by area.
-        nulls: what the null testees score on the same cases.
+        certified_for: the profiles that it passes; empty unless the run is whole.
+        reasons: why it is not certified for all profiles that it announces, one line each.
+        score: informedness over all cases, those skipped counting nothing.
+        answered_score: the same over the cases that were not skipped.
+        areas: informedness by area.
+        nulls: informedness of the null testees on the same cases.
         skipped: share of the cases that were skipped.
-        certified: see the module's docstring.
-        reasons: why not, one line each.
     """
 
+    certified_for: tuple[CaseProfile, ...]
+    reasons: tuple[str, ...]
     score: float
     answered_score: float
     areas: Mapping[str, float]
     nulls: Mapping[str, float]
     skipped: float
-    certified: bool
-    reasons: tuple[str, ...]
+
+    @property
+    def certified(self) -> bool:
+        """Whether it is certified for every profile of the formats that it announces, `hostile` aside."""
+        return not self.reasons
 
 
 def rates(lines: Iterable[ResultLine]) -> Rates:
@@ -159,27 +162,26 @@ def _null_line(case: Case, answer: Callable[[Case], Observation]) -> ResultLine:
     return result_line(case, judge(case, answer(case)), {}, 0.0, 0)
 
 
-def certify(results: Results, cases: Sequence[Case], known: frozenset[str], stale: Sequence[str]) -> Certificate:
+def certify(results: Results, cases: Sequence[Case], profiled: Certification, stale: Sequence[str]) -> Certificate:
     """The certificate of *results* on *cases*.
 
     Args:
         results: one run.
         cases: the cases that were selected for it.
-        known: ids of the cases whose finding is a declared deviation.
+        profiled: the profiles of the run.
         stale: declared deviations that no longer happen.
     """
     lines = results.lines
     answered = [line for line in lines if line.outcome != "skipped"]
     skipped = 1 - len(answered) / len(lines) if lines else 1.0
-    nulls = null_scores(cases)
-    own, own_answered = score(lines), score(answered)
-    reasons = (
+    unfit = (
         *_incomplete(results),
-        *_serious(lines, known),
         *(f"a declared deviation no longer happens: {entry}" for entry in stale),
-        *_too_little(skipped, own, own_answered, nulls),
     )
-    return Certificate(own, own_answered, scores_by_area(lines), nulls, skipped, not reasons, reasons)
+    passed = () if unfit else tuple(each.profile for each in profiled.profiles if each.grade == "pass")
+    reasons = (*unfit, *_not_passed(profiled.deciding()))
+    nulls = null_scores(cases)
+    return Certificate(passed, reasons, score(lines), score(answered), scores_by_area(lines), nulls, skipped)
 
 
 def _incomplete(results: Results) -> Iterable[str]:
@@ -189,19 +191,16 @@ def _incomplete(results: Results) -> Iterable[str]:
         yield "only a part of the corpus was run"
 
 
-def _serious(lines: Iterable[ResultLine], known: frozenset[str]) -> Iterable[str]:
-    counts = Counter(line.outcome for line in lines if line.case not in known)
-    return [f"{counts[severity]:,} × {severity}" for severity in SEVERITIES if severity in SERIOUS and counts[severity]]
-
-
-def _too_little(skipped: float, own: float, answered: float, nulls: Mapping[str, float]) -> Iterable[str]:
-    if skipped > MAX_SKIPPED:
-        yield f"{skipped:.0%} of the cases were skipped, {MAX_SKIPPED:.0%} are allowed"
-    if answered < MIN_ANSWERED_SCORE:
-        yield f"the score over answered cases is {answered:.3f}, the least is {MIN_ANSWERED_SCORE}"
-    best = max(nulls.values(), default=0.0)
-    if own <= best:
-        yield f"the score {own:.3f} is not above that of a null testee, {best:.3f}"
+def _not_passed(profiles: Sequence[ProfileResult]) -> Iterable[str]:
+    if not profiles:
+        yield "no format is announced"
+    for each in profiles:
+        if each.grade == "fail" and not each.fail_causes:
+            yield f"{each.profile}: deviations are declared for more than {MAX_DECLARED:.0%} of the required cases"
+        elif each.grade == "fail":
+            yield f"{each.profile}: {each.fail_causes:,} FAIL cause{'' if each.fail_causes == 1 else 's'}"
+        elif each.grade == "incomplete":
+            yield f"{each.profile}: {sum(each.missing.values()):,} of {each.required:,} required cases are not answered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,21 +213,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is said about one run."""
+    """Everything that is said about one run; `profiled` has the grades of profiles and findings, and the causes."""
 
     results: Results
     certificate: Certificate
     applied: Applied
     findings: tuple[Finding, ...]
     path: Path
+    profiled: Certification = field(repr=False)
     declared: tuple[Deviation, ...] = ()
     cases: Mapping[str, Case] = field(default_factory=dict, repr=False)
     criteria: PassCriteria = DEFAULT_CRITERIA
-
-    @cached_property
-    def profiled(self) -> Certification:
-        """The grades of profiles and findings, and the causes."""
-        return certify_profiles(self.results, self.cases, self.criteria.supported, known=self.applied.known)
 
     @property
     def passes(self) -> bool:
@@ -300,12 +295,13 @@ def make(
     append = bool(results.header.testee.get("append"))
     cases = [case for case in cases if results.header.testee.get("broker") or is_relevant(case, append=append)]
     applied = apply_deviations(declared, results.lines)
-    certificate = certify(results, cases, applied.known, [entry.case for entry in applied.stale])
+    by_id = {case.id: case for case in cases}
+    profiled = certify_profiles(results, by_id, criteria.supported, known=applied.known)
+    certificate = certify(results, cases, profiled, [entry.case for entry in applied.stale])
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]
     findings = [Finding(line, line.case in applied.known) for line in wrong]
     findings.sort(key=lambda finding: (finding.known, outcome_rank(finding.line.outcome), finding.line.case))
-    by_id = {case.id: case for case in cases}
-    return Report(results, certificate, applied, tuple(findings), path, declared, by_id, criteria)
+    return Report(results, certificate, applied, tuple(findings), path, profiled, declared, by_id, criteria)
 
 
 def report_document(report: Report) -> dict[str, Any]:
@@ -316,13 +312,14 @@ def report_document(report: Report) -> dict[str, Any]:
         "corpus": {"sha256": results.header.corpus, "cases": results.header.cases, "only": results.header.only},
         "complete": results.complete,
         "agrees": report.agrees,
+        "passes": report.passes,
         "certified": certificate.certified,
+        "certified_for": list(certificate.certified_for),
         "reasons": list(certificate.reasons),
-        "score": round(certificate.score, 6),
-        "answered_score": round(certificate.answered_score, 6),
+        "informedness": round(certificate.score, 6),
+        "answered_informedness": round(certificate.answered_score, 6),
         "skipped_share": round(certificate.skipped, 6),
         "nulls": {name: round(value, 6) for name, value in certificate.nulls.items()},
-        "passes": report.passes,
         "supported": str(report.criteria.supported),
         "profiles": msgspec.to_builtins(profiled.profiles),
         "causes": msgspec.to_builtins(profiled.causes),
@@ -347,4 +344,4 @@ def _finding(found: Finding, profiled: Certification) -> dict[str, Any]:
 
 
 def _area(counts: Counter[str], score: float) -> dict[str, Any]:
-    return {outcome: counts[outcome] for outcome in OUTCOMES} | {"score": round(score, 6)}
+    return {outcome: counts[outcome] for outcome in OUTCOMES} | {"informedness": round(score, 6)}

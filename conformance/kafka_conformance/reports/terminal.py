@@ -1,4 +1,4 @@
-"""A report on a terminal: the table, the verdict, the worst findings first.
+"""A report on a terminal: profiles, the gravest causes, and what to do next in ten lines; then details.
 
 Text comes as `rich.text.Text`, never as markup, since a testee may have had a
 hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
@@ -7,6 +7,7 @@ hand in it.  Piped, the same goes out as plain lines, wide enough not to wrap.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -20,9 +21,10 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from kafka_conformance.judge.grade import GRADES, PROFILES, Grade
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import certify_command
-from kafka_conformance.reports.profiles import profile_line
+from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, percent_passed, profile_line
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.sanitize import printable
 
@@ -32,6 +34,16 @@ PIPED_WIDTH: Final = 4000
 WIDE: Final = 140
 MOST_FINDINGS: Final = 20
 
+# Causes that a result shows, so that title, profiles, causes and the next step are ten lines.
+MOST_CAUSES: Final = 5
+LEGEND: Final = "cells: required cases that pass, and the number of FAIL causes in brackets; –: not announced"
+GRADE_STYLES: Final[dict[Grade, str]] = {
+    "FAIL": "bold red",
+    "HOSTILE": "magenta",
+    "NON_STRICT": "yellow",
+    "INFO": "dim",
+}
+PROFILE_STYLES: Final[dict[ProfileGrade, str]] = {"pass": "green", "fail": "red", "incomplete": "yellow"}
 STYLES: Final[dict[Outcome, str]] = {
     "wrong_data": "bold red",
     "crash": "bold magenta",
@@ -63,26 +75,34 @@ def trimmed(on: Console) -> Iterator[None]:
     on.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
 
-def show_result(report: Report, on: Console, most: int = MOST_FINDINGS) -> None:
-    """Print *report*, with at most *most* lines of findings."""
+def show_result(report: Report, on: Console, most: int = MOST_FINDINGS, *, details: bool = False) -> None:
+    """Print *report*; with *details*, also all causes, the table by area, and at most *most* findings."""
     with trimmed(on):
-        _show(report, on, most)
+        _show(report, on, most, details=details)
 
 
-def _show(report: Report, on: Console, most: int) -> None:
+def _show(report: Report, on: Console, most: int, *, details: bool) -> None:
     on.print(_title(report, on))
-    on.print(_table(report, on))
     for line in _verdict(report):
+        on.print(line, soft_wrap=not on.is_terminal)
+    on.print(_causes(report, most if details else MOST_CAUSES))
+    for line in _next(report):
+        on.print(line, soft_wrap=True)
+    for line in _coverage(report):
         on.print(line)
-    _show_findings(report, on, most)
+    if details:
+        on.print()
+        on.print(_table(report, on))
+        _show_findings(report, on, most)
     for line in _ending(report):
         on.print(line, soft_wrap=True)
 
 
 def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder: Path, on: Console) -> None:
-    """Print one line for each testee: findings by severity, score, and whether it is certified."""
+    """Print one line for each testee, with a column for each profile."""
     with trimmed(on):
         on.print(_side_by_side(reports, on))
+        on.print(Text(LEGEND, style="dim"))
         for name, why in not_run.items():
             on.print(Text(f"not run  {name}: {printable(why)}", style="yellow"))
         on.print()
@@ -92,26 +112,31 @@ def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder:
 
 def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
     table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False)
-    shown = [outcome for outcome in OUTCOMES if any(report.results.counts()[outcome] for report in reports)]
     table.add_column("testee", no_wrap=True)
-    for outcome in shown:
-        heading = outcome.replace("_", "\n" if on.is_terminal else " ")
+    present = {result.profile for report in reports for result in report.profiled.profiles}
+    shown = [profile for profile in (*PROFILES, "broker") if profile in present]
+    for profile in shown:
+        # One word below the other keeps columns narrow, but plain lines plain.
+        heading = profile.replace("-", "\n" if on.is_terminal else "-")
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    for heading in ("score", "certified", "seconds"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
     for report in reports:
         table.add_row(*_in_a_line(report, shown))
     return table
 
 
-def _in_a_line(report: Report, shown: Sequence[Outcome]) -> Iterator[Text]:
-    testee, counts, footer = report.results.header.testee, report.results.counts(), report.results.footer
+def _in_a_line(report: Report, shown: Sequence[str]) -> Iterator[Text]:
+    testee, footer = report.results.header.testee, report.results.footer
+    results = {result.profile: result for result in report.profiled.profiles}
     yield Text(printable(f"{testee['name']} {testee['version']}"))
-    for outcome in shown:
-        yield _number(counts[outcome], outcome)
-    yield Text(f"{report.certificate.score:.3f}", style="bold")
-    yield Text("yes", style="green") if report.certificate.certified else Text("no", style="dim")
+    for profile in shown:
+        yield _cell(results[profile]) if profile in results else Text("–", style="dim")
     yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")
+
+
+def _cell(result: ProfileResult) -> Text:
+    text = f"{percent_passed(result)} %"
+    return Text(f"{text} ({result.fail_causes})" if result.fail_causes else text, style=PROFILE_STYLES[result.grade])
 
 
 def _title(report: Report, on: Console) -> Rule | Text:
@@ -136,7 +161,7 @@ def _table(report: Report, on: Console) -> Table:
         table.add_column(heading, footer=footer, justify="right", vertical="bottom", no_wrap=True)
     scored = not report.results.header.only
     if scored:
-        table.add_column("score", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
+        table.add_column("informedness", footer=Text(f"{report.certificate.score:.3f}", style="bold"), justify="right")
     for area, numbers in report.by_area().items():
         cells = [_number(numbers[outcome], outcome) for outcome in shown]
         table.add_row(area, *cells, *[_area_score(report, area, numbers)] * scored)
@@ -154,25 +179,56 @@ def _number(count: int, outcome: Outcome) -> Text:
 
 
 def _verdict(report: Report) -> Iterator[Text]:
+    yield Text(profile_line(report.profiled.profiles) or "no format is announced", style="bold")
     certificate = report.certificate
-    if profiles := profile_line(report.profiled.profiles):
-        yield Text(profiles, style="bold")
     if report.results.header.only:
-        yield Text("a part of the corpus, so no score and no certificate", style="dim")
-        yield from _coverage(report)
-        return
-    if certificate.certified:
-        known, others = len(report.findings) - len(report.fresh), len(report.fresh)
-        parts = [_counted(known, "known deviation")] * bool(known) + [_counted(others, "minor finding")] * bool(others)
-        aside = f"  with {' and '.join(parts)}" if parts else ""
-        yield Text("CERTIFIED", style="bold green").append(aside, style="not bold")
+        yield Text("a part of the corpus, so no certificate", style="dim")
+    elif certificate.certified:
+        known = len(report.findings) - len(report.fresh)
+        aside = f"  with {_counted(known, 'known deviation')}" if known else ""
+        yield Text(f"CERTIFIED for {', '.join(certificate.certified_for)}", style="bold green").append(
+            aside, style="not bold"
+        )
+    elif certificate.certified_for:
+        line = Text(f"CERTIFIED for {', '.join(certificate.certified_for)}", style="bold green")
+        yield line.append(f"  and not for {'; '.join(certificate.reasons)}", style="not bold default")
     else:
         yield Text("NOT CERTIFIED", style="bold red").append(f"  {'; '.join(certificate.reasons)}", style="not bold")
-    nulls = ", ".join(f"{name} {value:.3f}" for name, value in certificate.nulls.items())
-    line = Text(f"score {certificate.score:.3f}", style="bold")
-    line.append(f", {certificate.answered_score:.3f} over the cases that it answered", style="not bold")
-    yield line.append(f"  ·  null testees: {nulls}", style="dim not bold")
-    yield from _coverage(report)
+
+
+def _causes(report: Report, most: int) -> Table | Text:
+    """The gravest causes, one line for each, and the number of the others."""
+    causes, infos = report.profiled.causes, sum(each.graded.grade == "INFO" for each in report.profiled.findings)
+    if not causes:
+        return Text("no cause of FAIL, HOSTILE or NON_STRICT" + (f"; {infos:,} findings of INFO" if infos else ""))
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("grade", "profile"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("cases", justify="right", no_wrap=True)
+    table.add_column("title", no_wrap=True, overflow="ellipsis")
+    for cause in causes[:most]:
+        title = Text(printable(cause.title))
+        if not cause.reviewed:
+            title.append("  unreviewed", style="dim")
+        table.add_row(Text(cause.grade, style=GRADE_STYLES[cause.grade]), cause.profile, f"{len(cause.cases):,}", title)
+    rest = Counter(cause.grade for cause in causes[most:])
+    counts = ", ".join(f"{rest[grade]:,} {grade}" for grade in GRADES if rest[grade])
+    parts = [f"{rest.total():,} more causes: {counts}"] * bool(rest) + [f"{infos:,} findings of INFO"] * bool(infos)
+    if parts:
+        table.add_row("and", "", "", Text("; ".join(parts), style="dim"))
+    return table
+
+
+def _next(report: Report) -> Iterator[Text]:
+    causes, findings = report.profiled.causes, report.fresh or report.findings
+    if not causes and not findings:
+        return
+    case = causes[0].smallest if causes else findings[0].line.case
+    line = Text(f"next             kafkaproof explain --case '{case}'")
+    if command := certify_command(report.results.header):
+        where = "" if report.results.header.testee.get("broker") else " --report one-case"
+        line.append(f"\n                 {command} --only '{case}'{where}")
+    yield line
 
 
 def _counted(count: int, what: str) -> str:
@@ -254,14 +310,6 @@ def _shape(text: str) -> str:
 
 def _ending(report: Report) -> Iterator[Text]:
     yield Text()
-    if report.findings:
-        first = alike_findings(report.fresh or report.findings)[0][0]
-        case = first.line.case
-        yield Text(f"one case again   kafkaproof explain --case '{case}'")
-        broker = report.results.header.testee.get("broker")
-        where = "" if broker else " --report one-case"
-        if command := certify_command(report.results.header):
-            yield Text(f"                 {command} --only '{case}'{where}")
     yield Text(f"full result      {report.path}")
     footer = report.results.footer
     if footer is None:
@@ -289,4 +337,4 @@ def _ending(report: Report) -> Iterator[Text]:
 def write_summary(report: Report, path: Path) -> None:
     """The same as plain text, with every finding, in *path*."""
     with path.open("w", encoding="utf-8") as file:
-        show_result(report, console(file), most=len(report.findings))
+        show_result(report, console(file), most=len(report.findings), details=True)
