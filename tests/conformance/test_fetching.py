@@ -194,15 +194,16 @@ def test_bad_commands_are_reported_at_once() -> None:
     ("line", "expected"),
     [
         (b'{"offset":1,"timestamp":null,"key":"aw==","value":null,"headers":[["aA==",null]]}',
-         WireRecord(1, UNSET, b"k", None, [(b"h", None)])),
+         WireRecord(1, -1, b"k", None, [(b"h", None)])),
+        (b'{"offset":1,"key":"aw==","headers":null}', WireRecord(1, UNSET, b"k", UNSET, [])),
         (b'{"key":"6b","encoding":"hex"}', WireRecord(key=b"k")),
         (b'{"key":"k","value":"\\ufffd","headers":[["h","\\ufffd"]],"encoding":"text"}', WireRecord(key=b"k")),
         (b'{"key":"k","headers":[["h","v"]],"encoding":"text","p":0}', WireRecord(key=b"k", headers=[(b"h", b"v")])),
     ],
-    ids=["base64", "hex", "text lost", "text"],
+    ids=["base64", "null headers", "hex", "text lost", "text"],
 )  # fmt: skip
 def test_a_line_is_a_record(line: bytes, expected: WireRecord) -> None:
-    """Bytes are decoded by the given encoding; absent fields, and text with replaced bytes, are left out."""
+    """Bytes are decoded by the given encoding; absent fields and text with replaced bytes are left out."""
     assert wire(line) == expected
 
 
@@ -223,6 +224,7 @@ def test_other_lines_are_passed_over(line: bytes) -> None:
     "line",
     [
         b'{"offset":"1"}',
+        b'{"offset":null}',
         b'{"encoding":"latin-1"}',
         b'{"headers":[["a"]]}',
         b'{"key":"no base64!"}',

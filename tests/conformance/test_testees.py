@@ -8,9 +8,11 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from kafka_conformance.judge.compare import compare
+from kafka_conformance.judge.observation import Decoded, Encoded
+from kafka_conformance.judge.verdict import judge
 from kafka_conformance.testees import aiokafka_, reference
 from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_corpus.case import Case
+from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch, Header, Record, decode
 from kafka_records.model import Batch as Model
@@ -18,6 +20,9 @@ from kafka_records.model import Batch as Model
 with warnings.catch_warnings():
     # kafka-python reads its schemas through what Python 3.11 calls deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.record.legacy_records import LegacyRecord
+    from kafka.record.memory_records import MemoryRecordsBuilder
+
     from kafka_conformance.testees import kafka_python
 
 TIMESTAMP = 1_700_000_000_123
@@ -176,6 +181,41 @@ def test_offsets_are_counted_as_a_producer_does(codec: ModuleType) -> None:
 
     with pytest.raises(NotDone, match="other offsets"):
         codec.encode(gap)
+
+
+def test_wrong_offset_counting_is_wrong_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No adapter gives a builder the offsets of a request, so a builder that counts wrongly is seen."""
+
+    class ByTwo(MemoryRecordsBuilder):  # type: ignore[misc]
+        def append(self, *fields: object, **more: object) -> object:
+            metadata = super().append(*fields, **more)
+            self.skip(1)
+            return metadata
+
+    monkeypatch.setattr(kafka_python, "MemoryRecordsBuilder", ByTwo)
+    verdict = judge(encode_case(given(2, "none")), Encoded(kafka_python.encode(to_wire(given(2, "none")))))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].last_offset")
+    assert "batches.records.offset" in verdict.also
+
+
+def encode_case(batch: Batch) -> Case:
+    """An encode case whose right answer is the reference's."""
+    expect = Expectation(verdict="valid", data=reference.encode(to_wire(batch)))
+    return Case(id="a.b", title="", rules=("X",), area="a", op="encode", input=batch, expect=expect)
+
+
+def test_lost_timestamps_are_wrong_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timestamp that a codec gives as None is compared as none, and not left out."""
+    monkeypatch.setattr(LegacyRecord, "timestamp", property(lambda _: None))
+    batch = given(1, "none")
+    found = kafka_python.decode(reference.encode(to_wire(batch)))
+    expect = Expectation(verdict="valid", batches=tuple(decode(reference.encode(to_wire(batch)))))
+    case = Case(id="a.b", title="", rules=("X",), area="a", op="decode", input=b"", expect=expect)
+
+    verdict = judge(case, Decoded(tuple(found)))
+
+    assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].records[0].timestamp")
 
 
 @both

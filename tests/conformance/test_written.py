@@ -11,8 +11,12 @@ from kafka_conformance.judge.observation import Encoded, Refused
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Compare, Expectation
-from kafka_records import Batch, Record, encode
+from kafka_records import Batch, Record, decode, encode
+from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_v2
+from kafka_records.compression.lz4 import MAGIC as LZ4_MAGIC
+from kafka_records.compression.lz4 import header_checksum
+from kafka_records.constants import Compression
 from kafka_records.layout import BATCH_V2
 from kafka_records.rules import all_rules
 
@@ -230,6 +234,62 @@ def test_a_longer_varint_is_a_named_equivalence() -> None:
     assert "varint longer than needed (VAR-05)" in verdict.why
 
 
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_a_longer_varint_shows_beside_another_equivalence(compression: Compression) -> None:
+    """Longer varints in every record are the first difference of a batch whose leader epoch differs, too."""
+    batch = replace(BATCH, compression=compression)
+    data = encode(BATCH)
+    payload = b"".join(longer_record(record) for record in BATCH.records)
+    packed = gzip_compress(payload) if compression == "gzip" else payload
+    header = encode(batch)[: BATCH_V2.size]
+    odd = resealed(header[:12] + bytes(4) + header[16:] + packed)
+    assert len(payload) == len(data) - BATCH_V2.size + 2 * len(BATCH.records)
+    assert decode(odd)[0].records == BATCH.records
+
+    verdict = judge(case(batch, "masked" if compression == "gzip" else "exact"), Encoded(odd))
+
+    assert verdict.outcome == "lossy"
+    assert verdict.field.startswith("decompressed[")
+    assert "varint longer than needed (VAR-05)" in verdict.why
+    assert verdict.also == ("batches.partition_leader_epoch",)
+
+
+def longer_record(record: Record) -> bytes:
+    """The record of `BATCH`, with its key's length and its number of headers in two bytes each instead of one."""
+    size, body = encode_at(record.offset, record, 0, 1000)[:2], encode_at(record.offset, record, 0, 1000)[2:]
+    at = body.index(b"key") - 1
+    body = body[:at] + b"\x86\x00" + body[at + 1 : -1] + b"\x80\x00"
+    return (int.from_bytes(size, "little") + 4).to_bytes(2, "little") + body
+
+
+@pytest.mark.parametrize(
+    ("checksum", "outcome"),
+    [(None, "agree"), (header_checksum(b"\x60\x40"), "lossy"), (0x00, "wrong_data")],
+    ids=["as Kafka in v0", "as the frame format says", "wrong"],
+)
+def test_the_lz4_header_checksum_of_v0_is_compared(checksum: int | None, outcome: str) -> None:
+    """Readers skip it in v0, and a writer has to write it as Kafka does; the one of the frame format does no harm."""
+    records = tuple(record._replace(timestamp=-1) for record in RECORDS)
+    wrapper = replace(BATCH, magic=0, compression="lz4", timestamp_type="none", max_timestamp=-1, records=records)
+    data = encode(wrapper)
+    at = data.index(LZ4_MAGIC) + 6
+    if checksum is not None:
+        data = legacy_resealed(data[:at] + bytes([checksum]) + data[at + 1 :])
+    assert decode(data)[0].records == records
+
+    verdict = judge(case(wrapper, "masked"), Encoded(data))
+
+    assert verdict.outcome == outcome
+    if checksum is not None:
+        assert verdict.field == "batches[0].lz4_header_checksum"
+        assert ("LZ4-06" in verdict.why) == (outcome == "lossy")
+
+
+def legacy_resealed(data: bytes) -> bytes:
+    """A v0 or v1 entry with the CRC that it should have."""
+    return data[:12] + zlib.crc32(data[16:]).to_bytes(4, "big") + data[16:]
+
+
 def test_what_brokers_rewrite_is_still_a_defect() -> None:
     """A wrong max timestamp of a batch is computed again by brokers, and wrong all the same."""
     verdict = judge(case(BATCH), Encoded(encode(replace(BATCH, max_timestamp=1000))))
@@ -241,7 +301,7 @@ def test_every_equivalence_cites_a_rule() -> None:
     """Each equivalence has a name of its own, a reason, and a rule of the catalogue."""
     known = {rule.id for rule in all_rules()}
 
-    equivalences = (*written.EQUIVALENCES, written.LONGER_VARINT)
+    equivalences = (*written.EQUIVALENCES, written.LONGER_VARINT, written.LZ4_CHECKSUM)
     assert {each.rule for each in equivalences} <= known
     assert len({each.name for each in equivalences}) == len(equivalences)
     assert all(each.reason for each in equivalences)

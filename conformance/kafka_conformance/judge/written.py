@@ -10,7 +10,8 @@ that the request did not contain (ATT-13), a record count, a CRC, and every reco
 depend on the library: header fields and the decompressed payload have to be
 the same; length and CRC have to hold, which reading them proves.  `readable`
 takes whatever the reference reads back as the same batch.  What does no harm
-has a name in `equivalence`; everything else is wrong.
+has a name in `equivalence`; everything else is wrong.  The header checksum of an
+lz4 frame in v0 is compared in every case: no reader of today verifies it there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Explanation, RecordFormatError, explain
 from kafka_records.compression import decompress
+from kafka_records.compression.lz4 import header_checksum, read_lz4_header
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
@@ -127,6 +129,12 @@ LONGER_VARINT: Final = Equivalence(
     reason="readers accept up to 5 bytes for a varint and 10 for a varlong",
     fields=("data",),
 )
+LZ4_CHECKSUM: Final = Equivalence(
+    name="lz4 header checksum of v1 in v0",
+    rule="LZ4-06",
+    reason="brokers and consumers since 0.10 ignore it in v0; older ones verify Kafka's own, over the magic too",
+    fields=("lz4_header_checksum",),
+)
 # A field of a batch, or an offset of one of its records.
 _FIELD: Final = re.compile(r"batches\[(?P<batch>\d+)\](?:\.records\[\d+\](?=\.offset$))?\.(?P<field>\w+)")
 # They follow from the width of other fields.
@@ -175,7 +183,7 @@ CODEC_BITS: Final = 0x07
 
 
 def written_differences(case: Case, data: bytes) -> list[Difference]:
-    """Where *data* is not what *case* expects, worst and first in front."""
+    """Where *data* is not what *case* expects; differences in form come before harmless ones in fields."""
     right = case.expect.data
     if right is not None and data == right:
         return []
@@ -183,12 +191,17 @@ def written_differences(case: Case, data: bytes) -> list[Difference]:
         given = kafka_records.decode(data)
     except RecordFormatError as error:
         return [Difference(error.path or "data", "bytes that can be read", str(error))]
+    return [*_read_differences(case, given, data), *_lz4_header_checksums(data)]
+
+
+def _read_differences(case: Case, given: Sequence[Batch], data: bytes) -> list[Difference]:
     found = compare_written(_expected(case), given)
+    right = case.expect.data
     if case.expect.compare == "readable" or right is None or not all(each.lossy for each in found):
         return found
     if found:
-        # A harmless difference in a field may be followed by harmful bits.
-        return found + _out_of_form(given, data)
+        # The form comes first: a harmless difference in a field hides neither harmful bits nor longer varints.
+        return _out_of_form(given, data) + found
     return _by_bytes(right, data, masked=case.expect.compare == "masked")
 
 
@@ -261,6 +274,21 @@ def _attributes_of(entry: bytes) -> int:
         field = BATCH_V2.field("attributes")
         return int.from_bytes(entry[field.offset : field.offset + field.width], "big")
     return decode_message(entry).attributes
+
+
+def _lz4_header_checksums(data: bytes) -> Iterator[Difference]:
+    """The lz4 frames in v0 wrappers whose header checksum is not Kafka's, which covers the frame's magic too."""
+    for index, (start, end) in enumerate(split_entries(data)):
+        entry = data[start:end]
+        if entry[MAGIC_OFFSET] != 0 or COMPRESSIONS[_attributes_of(entry) & CODEC_BITS] != "lz4":
+            continue
+        frame = decode_message(entry).value or b""
+        _, _, at = read_lz4_header(frame, check_header=False)
+        right, usual, have = header_checksum(frame[: at - 1]), header_checksum(frame[4 : at - 1]), frame[at - 1]
+        if have != right:
+            name = str(LZ4_CHECKSUM) if have == usual else ""
+            path = f"batches[{index}].{LZ4_CHECKSUM.fields[0]}"
+            yield Difference(path, right, have, lossy=have == usual, equivalence=name)
 
 
 def _opened(data: bytes) -> bytes:

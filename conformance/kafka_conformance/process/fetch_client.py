@@ -55,6 +55,7 @@ from kafka_conformance.testees.protocol import (
 )
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import Batch, Record, encode
+from kafka_records.constants import NO_TIMESTAMP
 
 Encoding = Literal["base64", "hex", "text"]
 REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
@@ -65,26 +66,30 @@ class BadLine(ValueError):
 
 
 class PrintedRecord(msgspec.Struct):
-    """A record as a client prints it; null is none for key and value, and nothing said elsewhere."""
+    """A record as a client prints it.
 
-    offset: int | None = None
-    timestamp: int | None = None
+    A field that is left out is not exposed.  Null is a value: no key, no value, no
+    timestamp (-1), no headers.
+    """
+
+    offset: int | UnsetType = UNSET
+    timestamp: int | None | UnsetType = UNSET
     key: str | None | UnsetType = UNSET
     value: str | None | UnsetType = UNSET
-    headers: list[tuple[str, str | None]] | None = None
+    headers: list[tuple[str, str | None]] | None | UnsetType = UNSET
     encoding: Encoding | None = None
 
     def wire(self, encoding: Encoding = "base64") -> WireRecord:
         """The record in the protocol's shape.  Raises `BadLine`."""
         how = self.encoding or encoding
-        headers = None if self.headers is None else [_header(each, how) for each in self.headers]
+        headers = UNSET if self.headers is UNSET else [_header(each, how) for each in self.headers or ()]
         return WireRecord(
-            offset=UNSET if self.offset is None else self.offset,
-            timestamp=UNSET if self.timestamp is None else self.timestamp,
+            offset=self.offset,
+            timestamp=NO_TIMESTAMP if self.timestamp is None else self.timestamp,
             key=decode_field(self.key, how),
             value=decode_field(self.value, how),
             # Only a field that is not exposed can be left out of the comparison: a list has no holes.
-            headers=UNSET if headers is None or any(UNSET in each for each in headers) else headers,
+            headers=UNSET if headers is UNSET or any(UNSET in each for each in headers) else headers,
         )
 
 
