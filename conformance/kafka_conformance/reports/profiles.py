@@ -381,11 +381,12 @@ class Certification:
     def _profile(self, profile: CaseProfile) -> ProfileResult:
         columns = self.counts.get(profile, {})
         total = _total(columns.values())
-        if profile in ("integrity", "hostile") and (unread := self._unread()):
-            total.required += unread
-            total.missing[f"less than {MIN_READ:.0%} of what consumers have to read is read"] = unread
         found = [finding for finding in self.findings if finding.profile == profile]
         fail, others = _causes_by_weight(found)
+        passed = total.passed
+        if not fail and profile in ("integrity", "hostile") and (unread := self._unread()):
+            total.missing[f"less than {MIN_READ:.0%} of what consumers have to read is read"] = unread
+            passed = 0
         names = self.announced.compressions(profile) if profile != "broker" else ("none",)
         return ProfileResult(
             profile=profile,
@@ -399,7 +400,7 @@ class Certification:
             skipped=total.skipped,
             missing=total.missing,
             required=total.required,
-            passed=total.passed,
+            passed=passed,
         )
 
     def _unread(self) -> int:
@@ -473,8 +474,9 @@ def certify_profiles(
         fails = finding is not None and finding.fails
         declared = finding is not None and finding.known and finding.is_grave
         skipped = (line.why or "no reason") if line.outcome == "skipped" else ""
+        counted_in = finding.profile if finding is not None and finding.is_grave else role.profile
         required = role.required or fails or declared
-        counts[role.profile][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)
+        counts[counted_in][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)
     return Certification(announced, tuple(findings), counts)
 
 
