@@ -74,7 +74,7 @@ def _worked_out(made: Report) -> dict[str, Any]:
         "certified_for": list(certificate.certified_for),
         "reasons": list(certificate.reasons),
         "supported": str(made.criteria.supported),
-        "profiles": msgspec.to_builtins(made.profiled.profiles),
+        "profiles": [msgspec.to_builtins(each) for each in made.profiled.profiles],
         "causes": [_cause(each) for each in made.profiled.causes],
         "complete": made.results.complete,
         "only": made.results.header.only,

@@ -98,7 +98,8 @@ class Certificate:
 
     Attributes:
         certified_for: the profiles that it passes; empty unless the run is whole.
-        reasons: why it is not certified for all profiles that it announces, one line each.
+        unfit: why the run itself can certify nothing, one line each.
+        reasons: these, and why it does not pass each of the profiles that it announces.
         score: informedness over all cases, those skipped counting nothing.
         answered_score: the same over the cases that were not skipped.
         areas: informedness by area.
@@ -107,6 +108,7 @@ class Certificate:
     """
 
     certified_for: tuple[CaseProfile, ...]
+    unfit: tuple[str, ...]
     reasons: tuple[str, ...]
     score: float
     answered_score: float
@@ -181,7 +183,7 @@ def certify(results: Results, cases: Sequence[Case], profiled: Certification, st
     passed = () if unfit else tuple(each.profile for each in profiled.profiles if each.grade == "pass")
     reasons = (*unfit, *_not_passed(profiled.deciding()))
     nulls = null_scores(cases)
-    return Certificate(passed, reasons, score(lines), score(answered), scores_by_area(lines), nulls, skipped)
+    return Certificate(passed, unfit, reasons, score(lines), score(answered), scores_by_area(lines), nulls, skipped)
 
 
 def _incomplete(results: Results) -> Iterable[str]:

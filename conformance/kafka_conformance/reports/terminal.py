@@ -88,9 +88,9 @@ def _show(report: Report, on: Console, most: int, *, details: bool) -> None:
     on.print(_causes(report, most if details else MOST_CAUSES))
     for line in _next(report):
         on.print(line, soft_wrap=True)
-    for line in _coverage(report):
-        on.print(line)
     if details:
+        for line in _coverage(report):
+            on.print(line)
         on.print()
         on.print(_table(report, on))
         _show_findings(report, on, most)
@@ -183,17 +183,14 @@ def _verdict(report: Report) -> Iterator[Text]:
     certificate = report.certificate
     if report.results.header.only:
         yield Text("a part of the corpus, so no certificate", style="dim")
-    elif certificate.certified:
+    elif certificate.certified_for:
         known = len(report.findings) - len(report.fresh)
         aside = f"  with {_counted(known, 'known deviation')}" if known else ""
-        yield Text(f"CERTIFIED for {', '.join(certificate.certified_for)}", style="bold green").append(
-            aside, style="not bold"
-        )
-    elif certificate.certified_for:
-        line = Text(f"CERTIFIED for {', '.join(certificate.certified_for)}", style="bold green")
-        yield line.append(f"  and not for {'; '.join(certificate.reasons)}", style="not bold default")
+        certified = Text(f"CERTIFIED for {', '.join(certificate.certified_for)}", style="bold green")
+        yield certified.append(aside, style="not bold")
     else:
-        yield Text("NOT CERTIFIED", style="bold red").append(f"  {'; '.join(certificate.reasons)}", style="not bold")
+        why = f"  {'; '.join(certificate.unfit)}" if certificate.unfit else " for any profile"
+        yield Text("NOT CERTIFIED", style="bold red").append(why, style="not bold")
 
 
 def _causes(report: Report, most: int) -> Table | Text:

@@ -41,6 +41,9 @@ for line in sys.stdin:
 """
 
 
+FORMATS = {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
+
+
 def certify(folder: Path, *arguments: str) -> None:
     """Run `kafkaproof certify` on the cases of `AREA`; whatever it finds."""
     command = [
@@ -98,6 +101,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, C
         path = tmp_path_factory.mktemp("whole") / results.FILE
         cases = [case for case in whole_corpus.values() if case.op in CODEC_OPS]
         testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
+        testee |= {"decode": FORMATS, "encode": FORMATS}
         header = results.ResultHeader(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
         writer = results.ResultWriter(path, header, [_line(case, changed or {}) for case in cases])
         writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)

@@ -31,8 +31,9 @@ def report(*arguments: object) -> Result:
 @pytest.fixture(scope="module")
 def original(whole: Whole, whole_corpus: Mapping[str, Case], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a certificate and its result, of a testee with two skips and one finding."""
-    old, crc = ([id_ for id_ in whole_corpus if id_.startswith(area)] for area in ("v0_message.", "v2_crc."))
-    skipped = {id_: {"outcome": "skipped", "why": "no v0"} for id_ in old[:2]}
+    crc = [id_ for id_ in whole_corpus if id_.startswith("v2_crc.")]
+    either = [case.id for case in whole_corpus.values() if case.op == "decode" and case.expect.verdict == "acceptable"]
+    skipped = {id_: {"outcome": "skipped", "why": "may be refused"} for id_ in either[:2]}
     folder = tmp_path_factory.mktemp("original")
     assert report(whole("codec", "1.2", {crc[0]: LOSSY, **skipped}), "--out", folder).exit_code == 0
     return folder / "codec"
@@ -92,8 +93,11 @@ def test_a_certificate_holds(issued: Path) -> None:
 
 
 FORGED: list[Callable[[dict[str, Any]], None]] = [
-    lambda content: content.update(score=0.5),
+    lambda content: content.update(informedness=0.5),
     lambda content: content.update(certified=False),
+    lambda content: content.update(certified_for=[]),
+    lambda content: content["profiles"][0].update(grade="fail"),
+    lambda content: content.update(supported="none"),
     lambda content: content["testee"].update(version="9.9"),
     lambda content: content["corpus"].update(sha256="0" * 64),
     lambda content: content["areas"].pop("v2_crc"),
@@ -179,7 +183,8 @@ def test_skips_buy_nothing(whole: Whole, whole_corpus: Mapping[str, Case], tmp_p
 
     assert content["certified"] is False
     assert content["skipped"]["why"] == {"hard": content["skipped"]["cases"]}
-    assert any("were skipped" in reason for reason in content["reasons"])
+    assert content["certified_for"] == []
+    assert any("required cases are not answered" in reason for reason in content["reasons"])
 
 
 def test_declared_deviations_are_listed(whole: Whole, whole_corpus: Mapping[str, Case], tmp_path: Path) -> None:
