@@ -11,7 +11,7 @@ COLUMNAR: Final = KnownTestee(
     about="kafka_pipeline.columnar, record batches as Arrow columns",
     module="kafka_pipeline.columnar.testee",
     packages=("numba", "pyarrow", "cramjam", "zlib_ng"),
-    # Arrow's other pools reserve address space that the limit counts as memory.
+    # Arrow's other pools keep memory that is free.
     environment=(("ARROW_DEFAULT_MEMORY_POOL", "system"),),
     extras="columnar,testees",
     compiles=True,

@@ -149,14 +149,15 @@ SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
         ("os.kill(os.getpid(), signal.SIGSEGV)", Crashed(signal=11)),
         ("print('panic: index out of range', file=sys.stderr, flush=True); os._exit(2)", Crashed(exit_code=2)),
         ("print('fatal error: runtime: out of memory', file=sys.stderr, flush=True); os._exit(2)",
-         Exceeded("it ran out of memory", "fatal error: runtime: out of memory")),
-        ("x = bytearray(1 << 32)", Exceeded("it ran out of memory")),
+         Crashed(exit_code=2)),
+        ("x = bytearray(1 << 60)", Crashed(exit_code=1)),
+        ("x = bytearray(1 << 32)", Exceeded("it took more than 1,024 MiB of memory")),
         ("print('{\"offset\":\"zero\"}')", Crashed(exit_code=1)),
     ],
-    ids=["signal", "panic", "out of memory", "its limit", "no record"],
+    ids=["signal", "panic", "out of memory", "a forged length", "its limit", "no record"],
 )  # fmt: skip
 def test_a_crash_of_a_client_differs_from_a_refusal(script: str, expected: Observation) -> None:
-    """Signals, panics and memory that ran out are observations of their own; a line that is no record is no answer."""
+    """Signals, panics and memory beyond the limit are observations; a line that is no record is no answer."""
     sandbox = once(SECOND + script)
     try:
         observed = ask(sandbox, DATA)
@@ -164,6 +165,8 @@ def test_a_crash_of_a_client_differs_from_a_refusal(script: str, expected: Obser
         sandbox.close()
 
     assert type(observed) is type(expected)
+    if isinstance(observed, Exceeded) and isinstance(expected, Exceeded):
+        assert observed.what == expected.what
     if isinstance(observed, Crashed) and isinstance(expected, Crashed):
         assert (observed.signal, observed.exit_code) == (expected.signal, expected.exit_code)
 

@@ -15,6 +15,7 @@ from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Mak
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
 from kafka_conformance.process import cpu_time
 from kafka_conformance.process.cpu_time import LEAST_SHARE
+from kafka_conformance.process.memory import MemoryMeter
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import FACTOR, MAX_SECONDS
 from kafka_conformance.testees.connection import MIB, MIN_SECONDS
@@ -80,23 +81,83 @@ def test_waiting_for_a_processor_is_counted() -> None:
         os.sched_setaffinity(0, processors)
 
 
-def test_memory_is_limited(script: Script, sandbox: Make) -> None:
-    """A process that takes more than its address space is Exceeded; the next case is answered."""
-    made = sandbox(script(misbehaving("bytearray(8 << 30)")))
+TOUCHED = "held = bytearray({mib} << 20)"
+UNTOUCHED = "import mmap; held = mmap.mmap(-1, {mib} << 20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)"
+BY_AND_BY = "held = []\n    while True: held.append(bytearray(1 << 20))"
+
+
+@pytest.mark.parametrize("takes", [TOUCHED.format(mib=2048), BY_AND_BY])
+def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
+    """A process that takes more than its limit is killed, and the finding says so; the next case is answered."""
+    made = sandbox(connect(script(misbehaving(takes)).name, memory=256 * MIB))
     exceeded, after = (next(made.ask([question])).observation for question in (BAD, FINE))
 
     assert isinstance(exceeded, Exceeded)
-    assert "MemoryError" in exceeded.stderr
+    assert exceeded.what == "it took more than 256 MiB of memory"
+    # What it held before, its interpreter, is not taken for the request.
+    assert exceeded.taken > 224 * MIB
+    assert exceeded.read == len(b"bad")
     assert after == ANSWERED
+
+
+def test_address_space_is_no_memory(script: Script, sandbox: Make) -> None:
+    """Memory that is reserved and never touched is no finding, even if it is more than the limit."""
+    made = sandbox(connect(script(misbehaving(UNTOUCHED.format(mib=2048))).name, memory=256 * MIB))
+    assert next(made.ask([BAD])).observation == ANSWERED
+
+
+def test_an_allocation_that_fails_takes_no_memory(script: Script, sandbox: Make) -> None:
+    """A process that ends because a forged length cannot be had has crashed: it took nothing."""
+    made = sandbox(script(misbehaving("bytearray(1 << 60)")))
+    crashed = next(made.ask([BAD])).observation
+
+    assert isinstance(crashed, Crashed)
+    assert "MemoryError" in crashed.stderr
 
 
 def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp_path: Path) -> None:
     """The memory limit of the connection applies."""
-    connection = script(misbehaving("held = bytearray(256 << 20)"))
+    connection = script(misbehaving(TOUCHED.format(mib=256)))
     tight = connect(connection.name, memory=128 * MIB)
 
     assert next(sandbox(connection).ask([BAD])).observation == ANSWERED
     assert isinstance(next(sandbox(tight).ask([BAD])).observation, Exceeded)
+
+
+def test_memory_of_children_counts(script: Script, sandbox: Make) -> None:
+    """The memory of a testee is that of its whole process tree."""
+    child = "import time; held = bytearray(256 << 20); time.sleep(60)"
+    made = sandbox(
+        connect(script(misbehaving(f"subprocess.run([sys.executable, '-c', {child!r}])")).name, memory=200 * MIB)
+    )
+
+    assert isinstance(next(made.ask([BAD])).observation, Exceeded)
+
+
+def test_taken_memory_begins_with_the_request() -> None:
+    """Memory held before a request is not taken for it; a closed meter measures nothing."""
+    grow = "import sys\nheld = []\nfor line in sys.stdin: held.append(bytearray(64 << 20)); print(flush=True)"
+    command = [sys.executable, "-S", "-c", grow]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        meter = MemoryMeter(process.pid, 1024 * MIB, process.kill)
+        taken = []
+        for _ in range(3):
+            meter.mark()
+            process.stdin.write(b"\n")
+            process.stdin.flush()
+            process.stdout.readline()
+            meter.look()
+            taken.append(meter.taken)
+        assert all(64 * MIB <= each < 96 * MIB for each in taken)
+        assert meter.peak > 192 * MIB
+        meter.close()
+        peak = meter.peak
+        meter.look()
+        assert meter.peak == peak
+        process.stdin.close()
+    assert not meter.exceeded
 
 
 def test_usage_of_a_process() -> None:
@@ -161,7 +222,7 @@ def test_who_grows_runs_out_of_memory(script: Script, sandbox: Make) -> None:
 def test_who_falls_silently_with_much_memory_ran_out_of_it(
     mib: int, kind: type[object], script: Script, sandbox: Make
 ) -> None:
-    """A signal without a word is the end of memory for who holds half of it, and a crash for who holds little."""
+    """A signal without a word is the end of memory for a process that holds half of it, else a crash."""
     work = "end = time.process_time() + 0.25\n    while time.process_time() < end: pass"
     fall = f"\n    kept = b'1' * ({mib} << 20)\n    {work}\n    os.kill(os.getpid(), signal.SIGSEGV)"
     made = sandbox(script(misbehaving(fall)))

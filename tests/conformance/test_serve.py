@@ -138,6 +138,7 @@ def test_append_is_answered() -> None:
         (NotDone("no v0"), {"skipped": "no v0"}),
         (CodecError("limit", "too much"), {"error": {"kind": "limit", "message": "too much"}}),
         (IndexError("at 5"), {"error": {"kind": "other", "message": "builtins.IndexError: at 5"}}),
+        (MemoryError(), {"error": {"kind": "other", "message": "builtins.MemoryError: "}}),
         (RecursionError("deep"), {"error": {"kind": "other", "message": "builtins.RecursionError: deep"}}),
     ],
 )
@@ -146,9 +147,9 @@ def test_exceptions_are_replies(error: Exception, reply: dict[str, object]) -> N
     assert talk([{"id": "7", "op": "decode", "data": ""}], failing(error)) == [{"id": "7"} | reply]
 
 
-@pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt(), SystemExit(3)])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
 def test_the_end_of_the_process_is_no_reply(error: BaseException) -> None:
-    """Memory that runs out, an interrupt and an exit end the testee, as they would anywhere."""
+    """An interrupt and an exit end the testee, as they would anywhere."""
     with pytest.raises(type(error)):
         talk([{"id": "7", "op": "decode", "data": ""}], failing(error))
 

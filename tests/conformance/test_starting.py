@@ -12,6 +12,7 @@ import pytest
 
 from kafka_conformance.process import spawn_server
 from kafka_conformance.process.cpu_time import usage
+from kafka_conformance.process.memory import ADDRESS_SPACE
 from kafka_conformance.process.starting import (
     FEW,
     SPARES,
@@ -141,13 +142,13 @@ def test_a_missing_command_is_not_spawned() -> None:
 
 
 def test_limits_hold_for_spawned_processes() -> None:
-    """A command has no more address space when it is started from a server."""
+    """A command that a server starts has a limit on address space, far above that on memory."""
     show = "import resource; print(resource.getrlimit(resource.RLIMIT_AS)[0], flush=True); input()"
     server = ServerProcess(ConnectionSpec(name="limits", argv=(sys.executable, "-S", "-c", show), memory=200 * MIB))
     child = server.spawn()
     child.settle()
 
-    assert int(child.stdout.readline()) == 200 * MIB
+    assert int(child.stdout.readline()) == ADDRESS_SPACE * 200 * MIB
     assert end(child, signal.SIGKILL) == -signal.SIGKILL
     server.close()
 

@@ -386,7 +386,7 @@ formats_option = click.option(
 @supported_option
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Testees at work at once.  [default: processors]")
 @formats_option
-@click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Address space of a testee.")
+@click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Resident memory that a testee may take.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(

@@ -101,7 +101,12 @@ class GradeRow:
 ROWS: Final = (
     GradeRow("INFO", "No record, position or check differs from Kafka's.", effects=("equivalent",)),
     GradeRow("INFO", "The input is refused, with another kind of error.", effects=("wrong_error",)),
-    GradeRow("INFO", "No rule limits what such input takes.", effects=("memory",), strengths=("may",)),
+    GradeRow(
+        "INFO",
+        "No rule limits what such input takes, or Kafka's client takes as much.",
+        effects=("memory",),
+        strengths=("may",),
+    ),
     GradeRow(
         "HOSTILE",
         "A hostile peer can send a format that no supported release serves.",

@@ -19,6 +19,7 @@ The strength of a case's first rule is that of the table, with these exceptions:
     valid bytes that are refused                                must: how a field is shown may be
                                                                 a recommendation, reading it is not
     memory, where CMP-10 (nothing limits it) is among the rules may
+    memory, where Kafka's Java client takes about as much       may
     memory, elsewhere                                           must
 """
 
@@ -35,6 +36,7 @@ import zstandard
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
+from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, is_canonical
 from kafka_conformance.judge.verdict import Outcome
 from kafka_corpus.case import Case, Recipe
@@ -319,6 +321,8 @@ def grade_finding(
         return None
     found = case_reach(case, supported) if reach is None else reach
     strength = rule_strength(case, effect, lenient=is_lenient(case, line, found.reach))
+    if effect == "memory" and java_takes_as_much(case, line):
+        strength = "may"
     row = grade_row(strength, case.expect.verdict, found.reach, effect)
     return FindingGrade(row.grade, effect, found.reach, strength, row.reason)
 
@@ -331,6 +335,12 @@ def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Stren
     if lenient or is_unusual(case):
         return weaker(own, "should")
     return "must" if effect == "rejects_valid" else own
+
+
+def java_takes_as_much(case: Case, line: JudgedLine) -> bool:
+    """Whether the memory that was taken is about what Kafka's Java client takes, as far as both are known."""
+    figure = java_figure(case.id)
+    return figure is not None and figure.covers(int(line.observation.get("taken") or 0))
 
 
 def own_strength(case: Case) -> Strength:

@@ -106,10 +106,19 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """It ran out of the memory that it may take, or wrote more than is read."""
+    """It took more memory than it may, or wrote more than is read.
+
+    Attributes:
+        what: which of them, in words.
+        stderr: its last words.
+        taken: resident bytes that it took; 0 if unknown.
+        read: bytes of the input; 0 if it had none.
+    """
 
     what: str
     stderr: str = ""
+    taken: int = 0
+    read: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +230,8 @@ def _ending_fields(observation: Observation) -> dict[str, Any]:
             return {"signal": signal, "exit_code": exit_code, "stderr": stderr}
         case Hung(seconds, stderr):
             return {"seconds": round(seconds, 3)} | ({"stderr": stderr} if stderr else {})
-        case Exceeded(what, stderr):
-            return {"what": what, "stderr": stderr}
+        case Exceeded(what, stderr, taken, read):
+            return {"what": what, "stderr": stderr} | ({"taken": taken, "read": read} if taken else {})
         case Garbled(why):
             return {"why": why}
     return {}

@@ -36,6 +36,7 @@ import msgspec
 
 from kafka_conformance.judge import consuming, written
 from kafka_conformance.judge.compare import Difference, compare
+from kafka_conformance.judge.memory import memory_text
 from kafka_conformance.judge.observation import (
     Appended,
     ConsumedRecords,
@@ -142,8 +143,8 @@ def judge(case: Case, observation: Observation) -> Verdict:
             return Verdict("crash", why=why)
         case Hung():
             return Verdict("hang", why=how_it_ended(observation))
-        case Exceeded(what):
-            return Verdict("memory", why=what)
+        case Exceeded():
+            return Verdict("memory", why=memory_text(case.id, observation))
     return _of_broker(case, observation) if case.expect.answers else _of_codec(case, observation)
 
 

@@ -21,10 +21,11 @@ from typing import IO, Final
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.process.cpu_time import Usage, Watch, is_zombie, threads, usage, waited_for_processor
+from kafka_conformance.process.memory import GUARD, MemoryMeter
 from kafka_conformance.process.starting import CommandProcess, Process, Starter
-from kafka_conformance.process.time_limits import TimeLimit
+from kafka_conformance.process.time_limits import GROWN, TimeLimit
 from kafka_conformance.sanitize import tail
-from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_conformance.testees.connection import MIB, ConnectionSpec
 from kafka_conformance.testees.protocol import MAX_LINE, HelloReply, parse_hello
 
 STDERR_TAIL: Final = 16 * 1024
@@ -84,6 +85,10 @@ class Child:
         self._errors: int | None = _unblocked(self._process.stderr)
         self._stderr = bytearray()
         self._full = False
+        # Processes of a container are the engine's: it has their limit.
+        self._meter: MemoryMeter | None = None
+        if self._local:
+            self._meter = GUARD.watch(self.pid, connection.memory, self.end_group)
         # Seconds for which this thread, to which an answer had come, waited for a processor; None: not counted.
         self.waits: float | None = None
 
@@ -95,6 +100,11 @@ class Child:
     def is_single(self) -> bool:
         """Whether it has one thread, as far as that is known."""
         return self._local and threads(self.pid) == 1
+
+    @property
+    def taken(self) -> int:
+        """Resident bytes that it took since the wait for the last line began; 0 where unknown."""
+        return self._meter.taken if self._meter else 0
 
     def usage(self) -> Usage | None:
         """Resources used by the process and its descendants so far; None where unknown."""
@@ -130,6 +140,8 @@ class Child:
         Time in which it stood in line for a processor does not count.  *lull*
         is called from time to time while the testee is idle.
         """
+        if self._meter:
+            self._meter.mark()
         began = time.monotonic()
         line = self._read_until(began + min(limit.seconds, SOON))
         if line is not ReadFailure.LATE:
@@ -232,16 +244,22 @@ class Child:
         exited = self._has_ended()
         self.kill()
         code, stderr = self._code or 0, tail(bytes(self._stderr))
+        if self._meter and self._meter.exceeded:
+            return Exceeded(f"it took more than {self._meter.limit // MIB:,} MiB of memory", stderr, self.taken)
         if not exited:
             return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
-        if OUT_OF_MEMORY.search(self._stderr):
-            return Exceeded("it ran out of memory", stderr)
+        if OUT_OF_MEMORY.search(self._stderr) and self._holds_much():
+            return Exceeded("it ran out of memory", stderr, self.taken)
         if _DEADLOCK in self._stderr:
             return Hung(0.0, stderr)
         # Node's engine may fall without a word where memory ends.
         if self._full and _signal(code) and not stderr:
-            return Exceeded("it ran out of memory", stderr)
+            return Exceeded("it ran out of memory", stderr, self.taken)
         return Crashed(signal=_signal(code), exit_code=code if code >= 0 else None, stderr=stderr)
+
+    def _holds_much(self) -> bool:
+        """Whether it held much of its memory; of one in a container that is unknown, and its last words count."""
+        return self._meter is None or self._meter.peak >= self._meter.limit * GROWN
 
     def stderr_tail(self) -> str:
         """The end of what it wrote to standard error, fit to print."""
@@ -282,6 +300,8 @@ class Child:
     def kill(self) -> None:
         """End the whole group, now, and let go of it."""
         self.end_group()
+        if self._meter:
+            self._meter.close()  # before another process can have the id
         if self._code is None:
             self._code = self._process.reap()
             self._hear()

@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import IO, Final, Protocol
 
 from kafka_conformance.process import fork_server, spawn_server
+from kafka_conformance.process.memory import ADDRESS_SPACE
 from kafka_conformance.process.spawn_server import LONGEST, SPAWN
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connection import ConnectionSpec
@@ -49,8 +50,9 @@ def limited_command(connection: ConnectionSpec, argv: Sequence[str]) -> list[str
     """*argv* under the limits of *connection*, which what it starts inherits."""
     if not connection.local:
         return list(argv)
-    # ulimit: kilobytes of address space, processor seconds, no core files.
-    limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {connection.memory // 1024}"
+    # ulimit: no core files, processor seconds, kilobytes of address space.  Memory is limited by `memory.py`.
+    space = connection.memory * ADDRESS_SPACE // 1024
+    limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {space}"
     return ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
 
 

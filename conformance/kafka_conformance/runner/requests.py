@@ -67,6 +67,14 @@ class CaseRequest:
     heavy: bool = False
     timeout_group: str = ""
 
+    @property
+    def size(self) -> int:
+        """Bytes that the testee reads; 0 for a batch to encode."""
+        match self.subject:
+            case bytes(data) | AppendRequest(data=data) | DecodeRequest(data=bytes(data)):
+                return len(data)
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class TimedObservation:

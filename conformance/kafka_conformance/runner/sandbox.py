@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
@@ -264,9 +265,11 @@ class Sandbox:
             self._replace()
             return None
         self._replace()
-        return self._answered(observation, spent)
+        return self._answered(observation, spent, question.size)
 
-    def _answered(self, observation: Observation, spent: float) -> TimedObservation:
+    def _answered(self, observation: Observation, spent: float, read: int = 0) -> TimedObservation:
+        if isinstance(observation, Exceeded):
+            observation = replace(observation, read=read)
         answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
         self.tally.answers += answered
         self.tally.unanswered += not answered
@@ -378,7 +381,7 @@ class Sandbox:
         if reply is ReadFailure.LATE and self.tally.strays == strays:
             self._hung(question, spent)
         observation = self._observe(child, reply, spent, self.tally.strays - strays)
-        return self._answered(observation, spent)
+        return self._answered(observation, spent, question.size)
 
     def _observe(
         self, child: Child, reply: CodecReply | Misfit | ReadFailure, spent: float, strays: int
@@ -395,7 +398,7 @@ class Sandbox:
                 return Garbled(others) if strays else Hung(spent)
             case ReadFailure.GREW | ReadFailure.TOO_LONG:
                 self._replace()
-                return Exceeded(TOO_MUCH[reply])
+                return Exceeded(TOO_MUCH[reply], taken=child.taken if reply is ReadFailure.GREW else 0)
 
     def _replace(self) -> None:
         if self._child is not None:

@@ -53,8 +53,6 @@ def decode(data: bytes) -> list[WireBatch]:
         records = MemoryRecords(data)
         while records.has_next():
             batches.append(_batch(records.next_batch()))
-    except MemoryError:
-        raise
     except Exception as error:
         raise CodecError(error_kind(error), exception_text(error), batches) from error
     return batches
@@ -77,8 +75,6 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     records: list[WireRecord] = []
     try:
         records.extend(map(exposed_record, fetched))
-    except MemoryError:
-        raise
     except Exception as error:
         return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)

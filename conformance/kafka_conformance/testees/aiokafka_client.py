@@ -84,8 +84,6 @@ class ConsumerReader:
                 if record.key == END:
                     break
                 records.append(record)
-        except MemoryError:
-            raise
         except Exception as error:
             await self._drop()
             refusal = Refusal(error_kind(error), exception_text(error))

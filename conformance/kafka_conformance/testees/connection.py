@@ -23,7 +23,7 @@ CLIENT_PYTHONPATH: Final = "KAFKAPROOF_CLIENT_PYTHONPATH"
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY: Final = 1024 * MIB
 MIN_SECONDS: Final = 0.5
-# A virtual machine reserves address space that it never uses, and Node less than a JVM.
+# A virtual machine collects garbage late: its heap grows first.
 VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
 NODE_MEMORY: Final = 2048 * MIB
 
@@ -36,7 +36,7 @@ class ConnectionSpec:
         name: what the user called it; also the name of its results.
         argv: the command line.
         environment: variables set on top of ours.
-        memory: address space that each process may take, in bytes.
+        memory: bytes of resident memory that the testee and all processes below it may take.
         local: whether the codec runs in the process that we start (a
             container's does not, so our limits on that process are not its).
         cleanup: a command that ends whatever survives the process.
@@ -84,7 +84,7 @@ _MEMORY: Final = {
 
 
 def memory_of(program: str) -> int:
-    """The bytes of address space that *program*, a name or a path, is given."""
+    """The bytes of memory that *program*, a name or a path, may take."""
     return _MEMORY.get(PurePath(program).name, DEFAULT_MEMORY)
 
 
@@ -168,7 +168,7 @@ def _with_broker(module: str, argv: Sequence[str], environment: tuple[tuple[str,
         name=" ".join(argv),
         argv=(sys.executable, "-m", f"kafka_conformance.process.{module}", *argv),
         environment=(*own, *environment),
-        # The limit is handed down to the client.
+        # That of the client: it is below the process that we start.
         memory=memory_of(argv[0]),
         seconds=LEAST_SECONDS,
     )

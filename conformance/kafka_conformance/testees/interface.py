@@ -8,7 +8,7 @@ knows, and `NotDone` for what its codec cannot do at all.  Any other exception
 that leaks out of a decoder becomes an error of kind `other` that names the
 exception class, as its callers do not expect it.  A writer may say no to its
 arguments with whatever Python has, so there it is `malformed`.  `MemoryError`
-ends the process, as it would anywhere.
+is such an exception: the runner measures what a testee takes.
 """
 
 from __future__ import annotations

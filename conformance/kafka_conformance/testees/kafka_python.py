@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import kafka
 from kafka.consumer.fetcher import Fetcher
@@ -44,9 +44,6 @@ NAME = "kafka-python"
 VERSION: str = kafka.__version__
 DECODES = ENCODES = EVERY_FORMAT
 
-# lz4.frame says so when there is no memory for what it inflates.
-LZ4_OUT_OF_MEMORY: Final = "Failed to resize buffer"
-
 
 def decode(data: bytes) -> list[WireBatch]:
     """Every complete batch of *data*."""
@@ -55,11 +52,7 @@ def decode(data: bytes) -> list[WireBatch]:
         records = MemoryRecords(data)
         while records.has_next():
             batches.append(_batch(records.next_batch()))
-    except MemoryError:
-        raise
     except Exception as error:
-        if str(error) == LZ4_OUT_OF_MEMORY:
-            raise MemoryError(LZ4_OUT_OF_MEMORY) from error
         raise CodecError(error_kind(error), exception_text(error), batches) from error
     return batches
 
@@ -87,8 +80,6 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     try:
         while taken := fetched.take(1):
             records += map(exposed_record, taken)
-    except MemoryError:
-        raise
     except Exception as error:
         return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)

@@ -121,11 +121,7 @@ class ConsumerReader:
                 if record.key == END:
                     break
                 records.append(record)
-        except MemoryError:
-            raise
         except Exception as error:
-            if str(error) == kafka_python.LZ4_OUT_OF_MEMORY:
-                raise MemoryError(kafka_python.LZ4_OUT_OF_MEMORY) from error
             stuck = not returns(lambda: self._consumer.poll(timeout_ms=0))
             self._drop()
             refusal = Refusal(error_kind(error), exception_text(error))

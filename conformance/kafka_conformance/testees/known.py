@@ -112,9 +112,6 @@ class KnownTestee:
             return None
 
 
-# Its threads would each reserve address space for an arena, which the limit counts as memory.
-LIBRDKAFKA: Final = (("MALLOC_ARENA_MAX", "2"),)
-
 _TESTEES: Final = "kafka_conformance.testees"
 _AIOKAFKA: Final = KnownTestee(
     name="aiokafka",
@@ -137,7 +134,6 @@ _CONFLUENT: Final = KnownTestee(
     packages=("confluent_kafka",),
     distribution="confluent-kafka",
     language="c",
-    environment=LIBRDKAFKA,
 )
 KNOWN: Final = (
     KnownTestee(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
@@ -169,7 +165,7 @@ KNOWN: Final = (
         _CONFLUENT,
         name="confluent-kafka-crc",
         about="the same with check.crcs=true",
-        environment=(*LIBRDKAFKA, ("KAFKAPROOF_CHECK_CRCS", "1")),
+        environment=(("KAFKAPROOF_CHECK_CRCS", "1"),),
     ),
 )
 

@@ -76,9 +76,7 @@ def _answered(answer: Callable[[], CodecAnswer], leaked: str = "malformed") -> C
     except CodecError as refusal:
         error = Refusal(refusal.kind, str(refusal))
         return CodecAnswer(batches=refusal.batches, error=error) if refusal.batches else CodecAnswer(error=error)
-    except MemoryError:
-        raise
-    except Exception as leak:
+    except Exception as leak:  # MemoryError too: the runner measures memory itself
         return CodecAnswer(error=Refusal(leaked, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}"))
 
 

@@ -77,8 +77,6 @@ def decode(data: bytes) -> dict[str, Any]:
     batches: list[dict[str, Any]] = []
     try:
         batches.extend(read(data))
-    except MemoryError:
-        raise
     except Exception as error:
         return {"batches": batches, "error": {"kind": kind(error), "message": f"{type(error).__name__}: {error}"}}
     return {"batches": batches}
@@ -145,8 +143,6 @@ def encode(batch: dict[str, Any]) -> dict[str, Any]:
             return {"data": text(buffer.getvalue())}
     except Skipped as reason:
         return {"skipped": str(reason)}
-    except MemoryError:
-        raise
     except Exception as error:
         return {"error": {"kind": "malformed", "message": f"{type(error).__name__}: {error}"}}
 
