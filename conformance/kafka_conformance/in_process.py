@@ -383,7 +383,8 @@ def judge_case(codec: CodecFunctions, case: Case) -> tuple[ResultLine, Verdict]:
     observation = unsupported(case, codec.hello()) or codec.observe(case)
     spent = 0.0 if isinstance(observation, Skipped) else time.monotonic() - began
     verdict = judge(case, observation)
-    return results.result_line(case, verdict, observation_summary(observation), spent, 0), verdict
+    summary = observation_summary(observation, finding=verdict.outcome != "agree")
+    return results.result_line(case, verdict, summary, spent, 0), verdict
 
 
 def failure_text(made: Report) -> str:

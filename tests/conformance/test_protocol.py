@@ -151,15 +151,18 @@ def test_print_without_newline_is_cut_off() -> None:
 
 
 def test_null_is_left_out() -> None:
-    """Null where only a number can be is as if the field were left out; a null key is a null key."""
-    line = b'{"id":"7","error":null,"batches":[{"magic":2,"records":[{"timestamp":null,"key":null,"value":null}]}]}'
+    """Null where only a number can be is as if the field were left out; a record's null is a value."""
+    line = (
+        b'{"id":"7","error":null,"batches":[{"magic":2,"max_timestamp":null,'
+        b'"records":[{"timestamp":null,"key":null,"value":null,"headers":null}]}]}'
+    )
     reply = protocol.parse_reply(line)
 
     assert isinstance(reply, CodecReply)
     assert isinstance(reply.batches, list)
     assert isinstance(reply.batches[0].records, list)
     first = reply.batches[0].records[0]
-    assert (first.timestamp, first.key) == (msgspec.UNSET, None)
+    assert (first.offset, first.timestamp, first.key, first.headers) == (msgspec.UNSET, -1, None, [])
 
 
 def test_unknown_error_kind_is_a_refusal() -> None:

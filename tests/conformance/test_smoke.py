@@ -1,5 +1,6 @@
 """`smoke` distinguishes a sound adapter from a broken one."""
 
+from base64 import b64encode
 from collections.abc import Callable
 
 import pytest
@@ -8,8 +9,20 @@ from kafka_conformance.runner import smoke as module
 from kafka_conformance.runner.smoke import SmokeCheck, passed, schema_problem, smoke
 from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.known import connect
+from kafka_records import Batch, Record, encode
 
 Script = Callable[..., ConnectionSpec]
+
+RECORD = Record(0, 1_700_000_000_000, b"key", b"value")
+PLAIN = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=RECORD.timestamp, records=(RECORD,))
+
+
+def unusual_batch() -> Batch:
+    """The batch that most writers cannot express."""
+    given = module.unusual_case().input
+    assert isinstance(given, Batch)
+    return given
+
 
 SCHEMA = "every line fits the JSON Schema"
 
@@ -69,6 +82,33 @@ def test_a_refused_tail_is_the_codecs_own(before: str, passes: bool, script: Scr
 
     assert check["two of magic 2 and a partial one"].passed is passes
     assert ("too short" in check["two of magic 2 and a partial one"].note) is passes
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem", "note"),
+    [
+        ("reply(id=id, skipped='its builder counts from 0')", "", "it is skipped: its builder counts from 0"),
+        ("reply(id=id, error=dict(kind='', message='no such option'))", "rejects_valid: no such option", ""),
+        (f"reply(id=id, data={b64encode(encode(PLAIN)).decode()!r})", "wrong_data: batches[0].base_offset", ""),
+        (f"reply(id=id, data={b64encode(encode(unusual_batch())).decode()!r})", "", ""),
+    ],
+    ids=["skipped", "error", "another batch", "written"],
+)
+def test_a_batch_that_an_api_cannot_express_is_skipped(answer: str, problem: str, note: str, script: Script) -> None:
+    """An adapter that leaves out a field, or reports an error, is advised to answer `skipped`."""
+    encodes = "encode=dict(magics=[2], compressions=['none'])"
+    check = checks(script(answer, hello=encodes))["writes or skips an unusual batch"]
+
+    assert check.problem.startswith(problem)
+    assert check.passed == (not problem)
+    assert ("answer `skipped` with the reason" in check.problem) == bool(problem)
+    assert check.note == note
+
+
+def test_skipping_a_plain_batch_is_a_failure(script: Script) -> None:
+    """An adapter that announces magic 2 writes a batch of one record."""
+    check = checks(script("reply(id=id, skipped='later')", hello="encode=dict(magics=[2], compressions=['none'])"))
+    assert check["encodes a batch of magic 2"].problem == "a plain batch is skipped: later"
 
 
 def test_a_broken_line_is_no_failure(script: Script) -> None:

@@ -7,8 +7,9 @@ from gzip import compress as gzip_compress
 import pytest
 
 from kafka_conformance.judge import written
-from kafka_conformance.judge.observation import Encoded, Refused
+from kafka_conformance.judge.observation import MAX_WRITTEN, Encoded, Refused, observation_summary
 from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.run import judged_line
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Compare, Expectation
 from kafka_records import Batch, Record, decode, encode
@@ -283,6 +284,19 @@ def test_the_lz4_header_checksum_of_v0_is_compared(checksum: int | None, outcome
     if checksum is not None:
         assert verdict.field == "batches[0].lz4_header_checksum"
         assert ("LZ4-06" in verdict.why) == (outcome == "lossy")
+
+
+@pytest.mark.parametrize(("count", "kept"), [(100, 100), (MAX_WRITTEN + 1, MAX_WRITTEN)])
+def test_a_finding_keeps_the_bytes_that_were_written(count: int, kept: int) -> None:
+    """A result line has the written bytes of a finding in hex, at most the first KiB of them, and the whole number."""
+    summary = observation_summary(Encoded(b"\x01" * count), finding=True)
+    assert summary == {"kind": "encoded", "bytes": count, "written": "01" * kept}
+
+    assert judged_line(case(BATCH), Encoded(b"\x01" * count)).observation == summary
+    assert judged_line(case(BATCH), Encoded(encode(BATCH))).observation == {
+        "kind": "encoded",
+        "bytes": len(encode(BATCH)),
+    }
 
 
 def legacy_resealed(data: bytes) -> bytes:

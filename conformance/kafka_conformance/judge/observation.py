@@ -199,9 +199,17 @@ def observation_kind(observation: Observation) -> str:
     return _KINDS.get(type(observation)) or type(observation).__name__.lower()
 
 
-def observation_summary(observation: Observation) -> dict[str, Any]:
-    """The observation as a result line keeps it: its name and its small fields."""
-    return {"kind": observation_kind(observation)} | _small_fields(observation)
+# Bytes of a batch that a result line keeps if a finding is about them.
+MAX_WRITTEN: Final = 1024
+
+
+def observation_summary(observation: Observation, *, finding: bool = False) -> dict[str, Any]:
+    """The observation as a result line keeps it: its name and its small fields; of a *finding*, the written bytes too.
+
+    `written` is hex, of the first `MAX_WRITTEN` bytes at most; `bytes` counts them all.
+    """
+    written = {"written": observation.data[:MAX_WRITTEN].hex()} if finding and isinstance(observation, Encoded) else {}
+    return {"kind": observation_kind(observation)} | _small_fields(observation) | written
 
 
 def _small_fields(observation: Observation) -> dict[str, Any]:

@@ -204,12 +204,27 @@ def _more(entry: CollectionEntry, line: ResultLine) -> dict[str, Any]:
         "field": printable(line.field),
         "also": [printable(name) for name in line.also[:20]],
         "left_out": [printable(name) for name in line.left_out[:20]],
-        "answer": observed(line.observation),
+        "answer": observed({name: value for name, value in line.observation.items() if name != "written"}),
+        "written": _written_by_testee(line.observation),
         "known": next((printable(each.reason) for each in entry.report.declared if each.covers(line)), ""),
         "before": "" if before is None else f"{before.outcome}: {printable(before.why)}".removesuffix(": "),
         "deaths": line.deaths,
     }
     return {name: value for name, value in facts.items() if value} | {"ms": line.ms}
+
+
+def _written_by_testee(observation: Mapping[str, Any]) -> dict[str, Any]:
+    """The bytes of a batch as the testee wrote it, explained; empty if the line has none."""
+    try:
+        data = bytes.fromhex(observation.get("written", ""))
+    except (TypeError, ValueError):
+        return {}
+    if not data:
+        return {}
+    size = observation.get("bytes")
+    is_cut = isinstance(size, int) and size > len(data)
+    title = f"The first {len(data):,} of {size:,} bytes that it wrote" if is_cut else "The bytes that it wrote"
+    return explained(title, data)
 
 
 def observed(observation: Mapping[str, Any]) -> str:

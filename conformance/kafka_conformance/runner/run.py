@@ -122,7 +122,9 @@ def run(plan: RunPlan) -> Results:
 
 def judged_line(case: Case, observation: Observation, seconds: float = 0.0, deaths: int = 0) -> ResultLine:
     """The result line of *case* for an observation that took *seconds* and ended *deaths* processes."""
-    return results.result_line(case, judge(case, observation), observation_summary(observation), seconds, deaths)
+    verdict = judge(case, observation)
+    summary = observation_summary(observation, finding=verdict.outcome != "agree")
+    return results.result_line(case, verdict, summary, seconds, deaths)
 
 
 Outcome = Results | Exception

@@ -165,6 +165,7 @@ def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[SmokeCheck]:
     yield from _check_many(talk, hello)
     if 2 in hello.encode.magics:
         yield _check_encode(talk)
+        yield _check_unusual(talk)
 
 
 def _check_decode(talk: _Talk, name: str, case: Case, *, partial: bool = False) -> SmokeCheck:
@@ -220,6 +221,8 @@ def _check_encode(talk: _Talk) -> SmokeCheck:
     reply = _reply(talk, protocol.EncodeRequest(id="encode", batch=to_wire(_one())))
     if isinstance(reply, str):
         return SmokeCheck("encodes a batch of magic 2", reply)
+    if isinstance(reply.skipped, str):
+        return SmokeCheck("encodes a batch of magic 2", f"a plain batch is skipped: {printable(reply.skipped)}")
     if not isinstance(reply.data, bytes):
         return SmokeCheck("encodes a batch of magic 2", "there is no data in its reply")
     try:
@@ -227,6 +230,37 @@ def _check_encode(talk: _Talk) -> SmokeCheck:
     except (RecordFormatError, IndexError) as error:
         return SmokeCheck("encodes a batch of magic 2", f"the reference cannot read it: {error}")
     return SmokeCheck("encodes a batch of magic 2", "" if same else "other records come back")
+
+
+INEXPRESSIBLE: Final = "answer `skipped` with the reason if the writer's API cannot express a batch"
+
+
+def unusual_case() -> Case:
+    """An encode request that most writers cannot express: offsets that do not start at 0, a leader epoch."""
+    batch = Batch(
+        magic=2,
+        base_offset=1000,
+        last_offset=1000,
+        max_timestamp=TIMESTAMP,
+        partition_leader_epoch=7,
+        records=(Record(1000, TIMESTAMP, b"key", b"value"),),
+    )
+    expect = Expectation(verdict="valid", data=encode(batch))
+    return Case(id="smoke.unusual", title="", rules=(), area="smoke", op="encode", input=batch, expect=expect)
+
+
+def _check_unusual(talk: _Talk) -> SmokeCheck:
+    """A batch is written as requested, or skipped: another batch, or an error, would be a finding about the codec."""
+    name = "writes or skips an unusual batch"
+    case = unusual_case()
+    assert isinstance(case.input, Batch)
+    reply = _reply(talk, protocol.EncodeRequest(id="unusual", batch=to_wire(case.input)))
+    if isinstance(reply, str):
+        return SmokeCheck(name, reply)
+    verdict = judge(case, observe(reply))
+    if verdict.outcome in ("agree", "skipped"):
+        return SmokeCheck(name, note=f"it is skipped: {verdict.why}" if verdict.why else "")
+    return SmokeCheck(name, f"{verdict.outcome}: {verdict.why}; {INEXPRESSIBLE}")
 
 
 def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:

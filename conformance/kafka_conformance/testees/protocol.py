@@ -21,6 +21,7 @@ from msgspec import UNSET, Meta, UnsetType
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import KINDS
+from kafka_records.constants import NO_TIMESTAMP
 
 PROTOCOL: Final = 1
 
@@ -239,12 +240,15 @@ def _misfit_or_stray(line: bytes, why: str) -> CodecReply | Misfit | Stray:
 
 # What may be null in a reply; null elsewhere is how many languages leave a field out.
 _NULLABLE: Final = frozenset({"key", "value", "delete_horizon"})
+# Fields of a record that every record has: null is a value there, that of a record without it.
+_NULL_VALUES: Final[dict[str, Any]] = {"timestamp": NO_TIMESTAMP, "headers": []}
 
 
 def without_nulls(document: Any) -> Any:
-    """A reply without the nulls that stand for fields left out."""
+    """A reply without the nulls that stand for fields left out; a null timestamp is -1, null headers are none."""
     if isinstance(document, dict):
-        kept = (pair for pair in document.items() if pair[1] is not None or pair[0] in _NULLABLE)
+        given = {name: _NULL_VALUES.get(name) if value is None else value for name, value in document.items()}
+        kept = (pair for pair in given.items() if pair[1] is not None or pair[0] in _NULLABLE)
         return {name: value if name == "headers" else without_nulls(value) for name, value in kept}
     return list(map(without_nulls, document)) if isinstance(document, list) else document
 

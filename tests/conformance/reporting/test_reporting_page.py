@@ -5,7 +5,7 @@ import json
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
@@ -179,6 +179,29 @@ def test_a_case_is_complete(page: str, collected: Collection) -> None:
     assert '"records"' in case["expected"][0]
     assert [each["testee"] for each in case["said"]] == [0, 1, 2]
     assert [who for who, _, _ in case["evidence"]][:2] == ["the specification", "java"]
+
+
+def test_written_bytes_stand_on_the_page(whole: Callable[..., Path], whole_corpus: Mapping[str, Case]) -> None:
+    """A finding about a writer shows the bytes that it wrote, with the meaning of each; of long ones the first."""
+    ids = [id_ for id_, case in whole_corpus.items() if case.op == "encode" and case.expect.data][:3]
+    cut, all_of_it, broken = ids
+    data = whole_corpus[all_of_it].expect.data or b""
+    changed = {
+        cut: {"outcome": "wrong_data", "observation": {"kind": "encoded", "bytes": 5000, "written": data[:40].hex()}},
+        all_of_it: {
+            "outcome": "wrong_data", "observation": {"kind": "encoded", "bytes": len(data), "written": data.hex()},
+        },
+        broken: {"outcome": "wrong_data", "observation": {"kind": "encoded", "bytes": 4, "written": "no hex"}},
+    }  # fmt: skip
+    collection = collect(read_collection([whole(changed=changed)]))
+    said = {id_: case["said"][0] for id_, case in details(html.result_page(collection)).items()}
+
+    assert said[cut]["written"]["title"] == "The first 40 of 5,000 bytes that it wrote"
+    assert said[all_of_it]["written"]["title"] == "The bytes that it wrote"
+    assert said[all_of_it]["written"]["size"] == f"{len(data):,} bytes"
+    assert any(row[0] == "field" and row[5] == "base_offset" for row in said[all_of_it]["written"]["rows"])
+    assert "written" not in said[broken]
+    assert data.hex() not in said[all_of_it]["answer"]
 
 
 def test_a_broken_input_is_marked_where_it_breaks(whole_corpus: Mapping[str, Case]) -> None:

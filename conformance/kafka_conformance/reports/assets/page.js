@@ -73,6 +73,7 @@
       facts(one, detail),
       make("h2", {}, "What each said"),
       said(detail.said),
+      ...detail.said.filter((each) => each.written).flatMap(written),
       make("h2", {}, "What is right"),
       right(one, detail),
     ];
@@ -109,6 +110,10 @@
       make("td", { role: "cell" }, make("span", { class: "tag s-" + each.outcome }, words(each.outcome))),
       make("td", { role: "cell" }, make("p", {}, each.why || (each.outcome === "agree" ? "as is right" : "")), more(each))));
     return saidTable(["codec", "outcome", "what it did"], rows);
+  }
+
+  function written(each) {
+    return [make("h2", {}, `Written by ${label(each.testee)}`), ...questionView(each.written)];
   }
 
   function more(each) {
