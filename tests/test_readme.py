@@ -29,22 +29,14 @@ def test_output_is_shown() -> None:
     """The README shows a result of the main job, for a corpus that need not be today's (`tests/readme_output.py`)."""
     found = re.search(rf"{re.escape(readme_output.START)}(.*?)^```", README, re.MULTILINE | re.DOTALL)
     assert found
-    first, columns, *rows = found[1].splitlines()
+    first, profiles, certificate, *causes = found[1].splitlines()
     assert re.fullmatch(r"kafka-python .*  ·  corpus [0-9a-f]{12}, [\d,]+ cases", first)
-    assert columns.startswith("area ")
-    areas = [row.split()[0] for row in rows[: rows.index(readme_output.OMITTED)]]
-    assert areas == sorted(areas)
-    assert len(areas) == readme_output.AREAS
+    assert profiles.startswith("consumer: ")
+    assert certificate.startswith("CERTIFIED for producer")
+    assert causes[0].startswith("FAIL  consumer ")
+    assert [line for line in causes[:8] if line.startswith("next  ")]
 
 
-def test_excerpt_keeps_what_matters() -> None:
-    """The excerpt has the worst areas, the totals, the first findings, and the end of the output."""
-    areas = [f"area{number}  {'·' if number % 2 else number}  5" for number in range(2, 12)]
-    findings = [f"  wrong_data  case{number}" for number in range(20)]
-    head = ["codec", "area  wrong data  agree", *areas, "all  30  50", "NOT CERTIFIED", "score 0.5", "", "669 findings"]
-    output = "\n".join([*head, *findings, "  and 649 more in the full result", "", "full result  here"])
-    assert readme_output.excerpt(output) == [
-        *("codec", "area  wrong data  agree", "area2  2  5", "area4  4  5", "area6  6  5", "area8  8  5"),
-        *(readme_output.OMITTED, "all  30  50", "NOT CERTIFIED", "", "669 findings", *findings[:4]),
-        *(readme_output.OMITTED, "  and 649 more in the full result", "", "full result  here"),
-    ]
+def test_long_lines_are_cut() -> None:
+    """A line of the output has as many columns as a page shows, and a sign that something is left out."""
+    assert readme_output.shown("short\n" + "x" * 200 + "\n") == "short\n" + "x" * readme_output.WIDEST + "…\n"
