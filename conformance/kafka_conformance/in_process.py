@@ -406,7 +406,7 @@ def _findings(made: Report) -> Iterator[str]:
     if left:
         yield f"  and {left:,} more"
     for entry in made.applied.stale:
-        yield f"  stale deviation  {entry.case}: {entry.severity} no longer happens"
+        yield f"  stale deviation  {entry.staleness}"
     if groups:
         yield f"look at one with: kafkaproof explain --case '{groups[0][0].line.case}'"
 

@@ -68,11 +68,13 @@ class _State:
     Attributes:
         declared: the deviations of each file that was named.
         outcomes: of each such file, the outcome of each case that was run.
+        causes: of each such file, the causes of the findings.
         sandbox: the testee, once it was started.
     """
 
     declared: dict[str, tuple[Deviation, ...]] = field(default_factory=dict)
     outcomes: dict[str, dict[str, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
+    causes: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     sandbox: Sandbox | None = None
 
     def deviations(self, file: str) -> tuple[Deviation, ...]:
@@ -168,11 +170,12 @@ class CaseUnderTest:
         _settle(self.item, self.case, verdict, self.file)
 
 
-def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
-    """Pass, fail, skip or expectedly fail, as the verdict and the known deviations say."""
+def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str, row: str = "") -> None:
+    """Pass, fail, skip or expectedly fail, as the verdict and the known deviations of *row* say."""
     __tracebackhide__ = True
     from kafka_conformance.in_process import case_failure_text
-    from kafka_corpus.vector_format import matches
+    from kafka_conformance.reports.profiles import line_cause
+    from kafka_conformance.runner.results import result_line
 
     item.user_properties.append((PROPERTY, f"{verdict.outcome} {file}"))
     item.user_properties.append((f"{PROPERTY}_case", case.id))
@@ -180,9 +183,13 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str) -> None:
         pytest.skip(verdict.why)
     if verdict.outcome == "agree":
         return
-    for entry in item.config.stash[STATE].deviations(file):
-        if entry.severity == verdict.outcome and matches(entry.case, case.id):
-            pytest.xfail(f"{entry.severity}: {entry.reason}")
+    line = result_line(case, verdict, {}, 0.0, 0)
+    declared = item.config.stash[STATE].deviations(file)
+    cause = line_cause(case, line, row) if any(entry.cause for entry in declared) else ""
+    item.user_properties.append((f"{PROPERTY}_cause", cause))
+    for entry in declared:
+        if entry.covers(line, cause):
+            pytest.xfail(f"{verdict.outcome}: {entry.reason}")
     pytest.fail(case_failure_text(case, verdict), pytrace=False)
 
 
@@ -214,12 +221,15 @@ class TesteeCase(pytest.Item):
     def runtest(self) -> None:
         """Ask, and judge the answer."""
         from kafka_conformance.judge.verdict import judge
+        from kafka_conformance.reports.profiles import row_name
         from kafka_conformance.runner.requests import request_for
 
-        (answered,) = _sandbox(self.config).ask([request_for(self.case)])
+        sandbox = _sandbox(self.config)
+        (answered,) = sandbox.ask([request_for(self.case)])
         file = _setting(self.config, "kafkaproof_deviations")
         path = str(self.config.rootpath / file) if file else ""
-        _settle(self, self.case, judge(self.case, answered.observation), path)
+        row = row_name({"name": sandbox.hello().name, "connect": _setting(self.config, "kafkaproof")})
+        _settle(self, self.case, judge(self.case, answered.observation), path, row)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str | TerminalRepr:
         """The finding, without the code that found it."""
@@ -282,7 +292,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     if stale:
         terminalreporter.section("kafkaproof")
         for file, entry in stale:
-            terminalreporter.line(f"stale deviation  {entry.case}: {entry.severity} no longer happens ({file})")
+            terminalreporter.line(f"stale deviation  {entry.staleness} ({file})")
 
 
 class _Collecting:
@@ -296,6 +306,7 @@ class _Collecting:
         if report.when == "call" and PROPERTY in said:
             outcome, _, file = str(said[PROPERTY]).partition(" ")
             self.state.outcomes[file][str(said[f"{PROPERTY}_case"])].add(outcome)
+            self.state.causes[file].add(str(said.get(f"{PROPERTY}_cause", "")))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -310,11 +321,20 @@ def _stale(config: pytest.Config) -> Iterator[tuple[str, Deviation]]:
     state = config.stash[STATE]
     for file, outcomes in state.outcomes.items():
         for entry in state.deviations(file):
+            if entry.cause:
+                if _whole(config) and entry.cause not in state.causes[file]:
+                    yield file, entry
+                continue
             about = {case: found for case, found in outcomes.items() if matches(entry.case, case)}
             happens = any(entry.severity in found for found in about.values())
             # Where a part of the tests was run, the rest of a pattern may still deviate.
             if about and not happens and not (_partial(config) and entry.case not in about):
                 yield file, entry
+
+
+def _whole(config: pytest.Config) -> bool:
+    """Whether the testee of `--kafkaproof` was sent all cases, so that a cause without a finding is gone."""
+    return bool(_setting(config, "kafkaproof")) and not _setting(config, "kafkaproof_only") and not _partial(config)
 
 
 def _partial(config: pytest.Config) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_conformance.runner import results
+from kafka_conformance.runner.deviations import load_deviations
 from kafka_conformance.runner.keeping import PART, WHOLE
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.testees.connection import ConnectionSpec
@@ -233,7 +234,8 @@ def test_deviations_are_drafted(kafkaproof: Command, tmp_path: Path) -> None:
     first = kafkaproof(*relevant, "--write-deviations", "known.toml")
     second = kafkaproof(*relevant, "--deviations", "known.toml")
     assert (first.returncode, second.returncode) == (1, 0)
-    assert "all findings are declared in known.toml" in first.stderr
+    assert "all causes are declared in known.toml" in first.stderr
+    assert {entry.case for entry in load_deviations(tmp_path / "known.toml")} == {""}
     assert kafkaproof(*relevant, "reference", "--write-deviations", "known.toml").returncode == 2
 
 

@@ -1,5 +1,6 @@
 """Known deviations are strict."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.runner.deviations import (
     Deviation,
+    FindingCauses,
     apply_deviations,
     draft_deviations,
     load_deviations,
@@ -83,6 +85,11 @@ def test_file_is_read(text: str, tmp_path: Path) -> None:
         '[[issue]]\ncases = []\nseverity = "lossy"\nreason = "x"\n',
         '[[deviations]]\ncase = "a.one"\nseverity = "lossy"\nreason = "x"\n',
         '[[deviation]]\ncase = "a.one"\nseverity = "agree"\nreason = "x"\n',
+        '[[issue]]\ncases = ["a.one"]\nreason = "x"\n',
+        '[[issue]]\ncases = ["a.one"]\ncause = "some-cause"\nseverity = "lossy"\nreason = "x"\n',
+        '[[issue]]\nreason = "x"\n',
+        '[[issue]]\ncause = ""\nreason = "x"\n',
+        '[[issue]]\ncause = "some-cause"\n',
     ],
 )
 def test_a_file_that_says_something_else_is_refused(text: str, tmp_path: Path) -> None:
@@ -131,3 +138,67 @@ def test_a_draft_keeps_what_is_known(tmp_path: Path) -> None:
     first, *others = load_deviations(path)
     assert first == known
     assert {entry.case for entry in others} == {"a.part[x]", "a.three"}
+
+
+CAUSED = FindingCauses(
+    by_case={"a.one[lz4]": "times-cut", "a.one[gzip]": "times-cut", "a.part[x]": "keys-lost"},
+    titles={"keys-lost": "FAIL: Keys are lost", "times-cut": "INFO: Times are cut"},
+    foreign=frozenset({"of-another-library"}),
+)
+
+
+def by_cause(cause: str, severity: str | None = None) -> Deviation:
+    """A declaration of a cause."""
+    return Deviation(cause=cause, severity=severity, reason="seen")  # type: ignore[arg-type]  # any severity
+
+
+@pytest.mark.parametrize(
+    ("entry", "known", "stale"),
+    [
+        (by_cause("times-cut"), ("a.one[gzip]", "a.one[lz4]"), False),
+        (by_cause("times-cut", "wrong_data"), ("a.one[gzip]", "a.one[lz4]"), False),
+        (by_cause("times-cut", "crash"), (), True),
+        (by_cause("gone"), (), True),
+        (by_cause("of-another-library"), (), False),
+    ],
+    ids=lambda value: value.name if isinstance(value, Deviation) else None,
+)
+def test_an_entry_of_a_cause_covers_its_findings(entry: Deviation, known: tuple[str, ...], stale: bool) -> None:
+    """All findings of a cause are declared by its id; an id without a finding is stale, in a whole run only."""
+    applied = apply_deviations([entry], MIXED, CAUSED)
+    partial = apply_deviations([entry], MIXED, partial_causes())
+
+    assert applied.known == set(known)
+    assert applied.stale == ((entry,) if stale else ())
+    assert (partial.known, partial.stale) == (applied.known, ())
+
+
+def partial_causes() -> FindingCauses:
+    """The same causes in a run of a part of the corpus."""
+    return replace(CAUSED, complete=False)
+
+
+def test_a_new_case_of_a_declared_cause_is_declared(tmp_path: Path) -> None:
+    """An entry that was written before a case existed covers it, if it has the same cause."""
+    path = tmp_path / "deviations.toml"
+    path.write_text(draft_deviations(MIXED, (), CAUSED), encoding="utf-8")
+    new = line("a.later", "rejects_valid")
+    causes = replace(CAUSED, by_case={**CAUSED.by_case, "a.later": "keys-lost"})
+
+    applied = apply_deviations(load_deviations(path), (*MIXED, new), causes)
+
+    assert "a.later" in applied.known
+    assert applied.stale == ()
+
+
+def test_a_draft_has_an_entry_for_each_cause(tmp_path: Path) -> None:
+    """The gravest cause comes first; a finding without a cause is declared by its case."""
+    path = tmp_path / "deviations.toml"
+    path.write_text(draft_deviations(MIXED, (), CAUSED), encoding="utf-8")
+    entries = load_deviations(path)
+
+    assert [entry.name for entry in entries] == ["keys-lost", "times-cut", "a.three"]
+    assert entries[0].reason == "FAIL: Keys are lost"
+    assert apply_deviations(entries, MIXED, CAUSED).known == {
+        each.case for each in MIXED if each.outcome not in ("agree", "skipped")
+    }

@@ -21,7 +21,7 @@ from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, 
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
-from kafka_conformance.reports.profiles import PassCriteria
+from kafka_conformance.reports.profiles import PassCriteria, finding_causes
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
@@ -236,8 +236,10 @@ def _stopped(name: str, path: Path, stopped: Interrupted) -> CertifyOutcome:
 
 def _write_draft(made: Report, settings: CertifySettings) -> None:
     if settings.draft:
-        settings.draft.write_text(deviations.draft_deviations(made.results.lines, settings.declared), encoding="utf-8")
-        click.echo(f"all findings are declared in {settings.draft}; now say there why each is tolerable", err=True)
+        causes = finding_causes(made.results, made.cases, made.criteria.supported)
+        text = deviations.draft_deviations(made.results.lines, settings.declared, causes)
+        settings.draft.write_text(text, encoding="utf-8")
+        click.echo(f"all causes are declared in {settings.draft}; now say there why each is tolerable", err=True)
 
 
 def write_report(made: Report, formats: Sequence[str], folder: Path) -> None:

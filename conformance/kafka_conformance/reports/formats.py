@@ -3,29 +3,39 @@
 What testees say stands in `<code>` with every sign of Markdown and HTML as a
 character reference, so that it forms no link, no mention and no table cell.
 
-A finding is located at its line of the result file, which is the one text that
-there is, and at its case as a logical place.  Its fingerprint is made of
-testee, case, severity and field, and so outlives versions, times and messages.
+Findings stand below their causes: a rule of SARIF is a cause.  A finding is
+located at its line of the result file, which is the one text that there is, and
+at its case as a logical place.  Its fingerprint is made of testee, case, severity
+and field, and so outlives versions, times, messages and reviews of causes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, Final, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome
+from kafka_conformance.causes import ReviewedCause
+from kafka_conformance.judge.grade import GRADES, PROFILES, Grade, grade_rank
+from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
 from kafka_conformance.reports.html import page_environment, words
-from kafka_conformance.reports.summary import Finding, Report
-from kafka_conformance.reports.terminal import alike_findings
+from kafka_conformance.reports.profiles import (
+    BROKER,
+    Certification,
+    FoundCause,
+    GradedFinding,
+    ProfileResult,
+    profile_text,
+)
+from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import FILE, ResultLine
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
-from kafka_records.rules import all_rules
 
 LABEL: Final = "Kafka records"
 # Dark enough for white letters: contrast is above 4.5.
@@ -33,24 +43,26 @@ GREEN, AMBER, RED, GREY = "#1a7a3c", "#8a5a00", "#b3001b", "#56606e"
 NAMES: Final = {GREEN: "brightgreen", AMBER: "orange", RED: "red", GREY: "lightgrey"}
 LETTER: Final = 6.6
 MARGIN: Final = 12
-MIDDLING: Final = 0.5
 
 
 def message(entry: CollectionEntry) -> str:
-    """The message of the finding."""
+    """The profiles that pass."""
     if not entry.results.complete or entry.results.header.only:
         return "only a part was run"
-    certificate = entry.report.certificate
-    return f"{'certified' if certificate.certified else 'not certified'} · {certificate.score:.3f}"
+    return ", ".join(_passed(entry)) or "no profile passes"
+
+
+def _passed(entry: CollectionEntry) -> list[str]:
+    return [each.profile for each in entry.report.profiled.profiles if each.grade == "pass"]
 
 
 def colour(entry: CollectionEntry) -> str:
-    """Green is certified, amber is not, red is not by far; grey is unknown."""
+    """Green if the run passes, amber if some profile does, red if none does; grey is unknown."""
     if not entry.results.complete or entry.results.header.only:
         return GREY
-    if entry.report.certificate.certified:
+    if entry.report.passes:
         return GREEN
-    return AMBER if entry.report.certificate.score >= MIDDLING else RED
+    return AMBER if _passed(entry) else RED
 
 
 def badge_endpoint(entry: CollectionEntry) -> bytes:
@@ -60,7 +72,7 @@ def badge_endpoint(entry: CollectionEntry) -> bytes:
         "label": LABEL,
         "message": message(entry),
         "color": NAMES[colour(entry)],
-        "isError": not entry.report.certificate.certified,
+        "isError": not _passed(entry),
     }
     return indented_json(badge)
 
@@ -78,32 +90,48 @@ def _width(text: str) -> int:
 
 
 def junit(report: Report) -> bytes:
-    """One suite for each area, one test case for each case."""
+    """One suite for each area, one test case for each case; failures are the findings that fail a deciding profile."""
     root = Element("testsuites", name=_text(str(report.results.header.testee.get("name", "testee"))))
-    known = report.applied.known
     for area in report.by_area():
         lines = sorted((line for line in report.results.lines if line.area == area), key=lambda line: line.case)
-        failed = sum(line.outcome in SEVERITIES and line.case not in known for line in lines)
-        skipped = sum(line.outcome == "skipped" or line.case in known for line in lines)
-        counts = {"tests": len(lines), "failures": failed, "skipped": skipped}
-        suite = SubElement(root, "testsuite", {"name": area} | {name: str(count) for name, count in counts.items()})
+        suite = SubElement(root, "testsuite", {"name": area, "tests": str(len(lines))})
         for line in lines:
-            _case(suite, line, line.case in known)
+            _case(suite, line, report)
+        for name, tag in (("failures", "failure"), ("skipped", "skipped")):
+            suite.set(name, str(sum(case.find(tag) is not None for case in suite)))
     _stale(root, report)
     indent(root)
     text: bytes = tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
 
 
-def _case(suite: Element, line: ResultLine, known: bool) -> None:
+def _case(suite: Element, line: ResultLine, report: Report) -> None:
     case = SubElement(suite, "testcase", classname=line.area, name=line.case, time=f"{line.ms / 1000:.6f}")
+    finding = report.profiled.by_case.get(line.case)
     if line.outcome == "skipped":
         SubElement(case, "skipped", message=_text(line.why))
-    elif known:
+    if line.outcome not in SEVERITIES:
+        return
+    if finding is None:
+        SubElement(case, "skipped", message=f"{line.outcome}, not graded: the corpus does not have the case")
+        return
+    properties = SubElement(case, "properties")
+    for name, value in ({"severity": line.outcome} | finding.document()).items():
+        SubElement(properties, "property", name=name, value=_text(value))
+    if finding.known:
         SubElement(case, "skipped", message=f"known deviation: {line.outcome}")
-    elif line.outcome in SEVERITIES:
-        failure = SubElement(case, "failure", type=line.outcome, message=_text(line.why))
+    elif is_failure(finding, report):
+        title = f"{finding.cause.title}: {_text(line.why)}"
+        failure = SubElement(case, "failure", type=finding.graded.grade, message=title)
         failure.text = f"{', '.join(line.rules)} {_text(line.field)}"
+
+
+def is_failure(finding: GradedFinding, report: Report) -> bool:
+    """Whether *finding* makes the exit code of `certify` 1."""
+    criteria = report.criteria
+    if finding.profile not in {each.profile for each in report.profiled.deciding(criteria.profiles)}:
+        return False
+    return finding.fails or (criteria.strict and not finding.known and finding.graded.grade != "INFO")
 
 
 def _stale(root: Element, report: Report) -> None:
@@ -112,8 +140,8 @@ def _stale(root: Element, report: Report) -> None:
         count = str(len(stale))
         suite = SubElement(root, "testsuite", name="known deviations", tests=count, failures=count, skipped="0")
         for entry in stale:
-            case = SubElement(suite, "testcase", classname="deviations", name=entry.case)
-            SubElement(case, "failure", type="stale", message=f"{entry.severity} no longer happens")
+            case = SubElement(suite, "testcase", classname="deviations", name=entry.name)
+            SubElement(case, "failure", type="stale", message=_text(entry.staleness))
 
 
 def _text(text: str) -> str:
@@ -121,7 +149,7 @@ def _text(text: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
-MOST_FINDINGS: Final = 15
+MOST_CAUSES: Final = 30
 MOST_CHANGES: Final = 30
 MOST_WHY: Final = 160
 
@@ -138,26 +166,37 @@ def collection_summary(collection: Collection) -> str:
         if entry.changes is not None:
             lines += ["", *_changes(entry, entry.changes)]
         if entry.report.findings:
-            lines += ["", *_findings(entry)]
+            lines += ["", *_causes(entry)]
     lines += ["", f"Corpus {code(collection.corpus[:12])}. One case: `kafkaproof explain --case ID`."]
     return "\n".join(lines) + "\n"
 
 
 def code(text: str, limit: int = MOST_WHY) -> str:
     """*text* as it is, whatever is in it."""
-    return f"<code>{re.sub(r'[^A-Za-z0-9 ,]', lambda sign: f'&#{ord(sign[0])};', printable(text, limit))}</code>"
+    return f"<code>{_escaped(text, limit)}</code>"
+
+
+def _escaped(text: str, limit: int = MOST_WHY) -> str:
+    return re.sub(r"[^A-Za-z0-9 ,]", lambda sign: f"&#{ord(sign[0])};", printable(text, limit))
 
 
 def _table(collection: Collection) -> Iterator[str]:
-    yield "| codec | | score | answered | skipped | findings |"
-    yield "|---|---|--:|--:|--:|---|"
-    for entry in collection.entries:
-        certificate, counted = entry.report.certificate, entry.results.counts()
-        found = ", ".join(f"{counted[each]:,} {words(each)}" for each in SEVERITIES if counted[each]) or "none"
-        mark = "✅ certified" if certificate.certified else "❌ not certified"
-        unfinished = "" if entry.results.complete else " (incomplete)"
-        scores = f"{certificate.score:.3f} | {certificate.answered_score:.3f} | {counted['skipped']:,}"
-        yield f"| {code(entry.label)} {code(entry.version)} | {mark}{unfinished} | {scores} | {found} |"
+    results = [{each.profile: each for each in entry.report.profiled.profiles} for entry in collection.entries]
+    names = [name for name in (*PROFILES, BROKER) if any(name in each for each in results)]
+    yield f"| codec | {' | '.join(names)} |"
+    yield f"|---|{'---|' * len(names)}"
+    for entry, found in zip(collection.entries, results, strict=True):
+        unfinished = "" if entry.results.complete else " (incomplete run)"
+        cells = " | ".join(_profile_cell(found.get(name)) for name in names)
+        yield f"| {code(entry.label)} {code(entry.version)}{unfinished} | {cells} |"
+
+
+def _profile_cell(result: ProfileResult | None) -> str:
+    if result is None:
+        return ""
+    if result.grade == "pass":
+        return "✅ pass"
+    return f"{'❌' if result.grade == 'fail' else '➖'} {profile_text(result)}"
 
 
 def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Iterator[str]:
@@ -176,21 +215,25 @@ def _changes(entry: CollectionEntry, found: tuple[CollectionChange, ...]) -> Ite
         yield f"\nand {len(found) - MOST_CHANGES:,} more"
 
 
-def _findings(entry: CollectionEntry) -> Iterator[str]:
-    groups = alike_findings(entry.report.findings)
-    yield f"<details><summary>{code(entry.label)}: {len(entry.report.findings):,} findings, worst first</summary>"
+def _causes(entry: CollectionEntry) -> Iterator[str]:
+    profiled = entry.report.profiled
+    counted = Counter(cause.grade for cause in profiled.causes)
+    grades = ", ".join(f"{counted[grade]} {grade}" for grade in GRADES if counted[grade]) or "none"
+    yield f"<details><summary>{code(entry.label)}: causes, by grade: {_escaped(grades)}</summary>"
     yield ""
-    yield "| severity | case | rule | what it did |"
-    yield "|---|---|---|---|"
-    for first, others in groups[:MOST_FINDINGS]:
-        line = first.line
-        more = f" and {len(others):,} alike" if others else ""
-        rule = code(line.rules[0]) if line.rules else ""
-        yield f"| {words(line.outcome)} | {code(line.case)} | {rule} | {code(line.why)}{more} |"
-    left = sum(1 + len(others) for _, others in groups[MOST_FINDINGS:])
+    yield "| grade | cause | effect | reach | profile | cases |"
+    yield "|---|---|---|---|---|--:|"
+    for cause in profiled.causes[:MOST_CAUSES]:
+        unreviewed = "" if cause.reviewed else " (unreviewed)"
+        title = f"{_escaped(cause.title)} {code(cause.id)}{unreviewed}"
+        words_of_it = " | ".join(words(each) for each in (cause.effect, cause.reach))
+        yield f"| {words(cause.grade)} | {title} | {words_of_it} | {cause.profile} | {len(cause.cases):,} |"
     yield ""
-    if left:
-        yield f"and {left:,} more in the report\n"
+    if len(profiled.causes) > MOST_CAUSES:
+        yield f"and {len(profiled.causes) - MOST_CAUSES:,} more in the report\n"
+    info = sum(finding.graded.grade == "INFO" for finding in profiled.findings)
+    if info:
+        yield f"{info:,} findings of grade INFO are not listed.\n"
     yield "</details>"
 
 
@@ -198,74 +241,106 @@ SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 FINGERPRINT: Final = "kafkaproof/v1"
 # A result file begins with its header.
 FIRST_LINE: Final = 2
-UNLISTED: Final = "unlisted"
 
 Level = Literal["error", "warning", "note"]
-LEVELS: Final[Mapping[Outcome, Level]] = {"wrong_error": "warning", "lossy": "note"}
+LEVELS: Final[Mapping[Grade, Level]] = {"FAIL": "error", "HOSTILE": "warning", "NON_STRICT": "note"}
 
 
 def sarif(collection: Collection) -> bytes:
-    """The document."""
+    """The document: a rule for each cause, a result for each finding; those of grade INFO are left out."""
     document = {
         "$schema": SCHEMA,
         "version": "2.1.0",
-        "runs": [_run(entry, collection) for entry in collection.entries],
+        "runs": [_run(entry) for entry in collection.entries],
     }
     return indented_json(document)
 
 
-def _run(entry: CollectionEntry, collection: Collection) -> dict[str, Any]:
-    found = [each.line for each in entry.report.findings]
-    rules = sorted({_main_rule(line) for line in found})
+def _run(entry: CollectionEntry) -> dict[str, Any]:
+    profiled = entry.report.profiled
+    found = sorted(
+        (finding for finding in profiled.findings if finding.graded.grade in LEVELS),
+        key=lambda finding: (finding.known, grade_rank(finding.graded.grade), finding.case.id),
+    )
+    rules = list(dict.fromkeys(cause.id for cause in profiled.causes))
     numbers = {line.case: number for number, line in enumerate(entry.results.lines, FIRST_LINE)}
     return {
-        "tool": {"driver": _driver(rules)},
+        "tool": {"driver": _driver(profiled)},
         "automationDetails": {"id": f"kafkaproof/{entry.folder}/"},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {"RESULT": {"description": {"text": "the directory of the result file"}}},
         "invocations": [{"executionSuccessful": entry.results.complete}],
-        "results": [_result(each, entry, collection, rules, numbers) for each in entry.report.findings],
+        "results": [_result(each, entry, rules, numbers) for each in found],
         "properties": {
             "testee": entry.label,
             "version": entry.version,
             "corpus": printable(entry.results.header.corpus),
-            "certified": entry.report.certificate.certified,
-            "score": round(entry.report.certificate.score, 6),
+            "passes": entry.report.passes,
+            "profiles": {each.profile: profile_text(each) for each in profiled.profiles},
+            "info": sum(finding.graded.grade == "INFO" for finding in profiled.findings),
+            "ungraded": sum(each.line.case not in profiled.by_case for each in entry.report.findings),
         },
     }
 
 
-def _driver(used: Iterable[str]) -> dict[str, Any]:
-    catalogue = {rule.id: rule for rule in all_rules()}
-    rules: list[dict[str, Any]] = []
-    for id_ in used:
-        known = catalogue.get(id_)
-        text = f"rule {id_}" if known is None else known.statement
-        sources = [] if known is None else list(known.sources)
-        more = {"help": {"text": f"sources: {', '.join(sources)}"}} if sources else {}
-        rules.append({"id": id_, "shortDescription": {"text": text}} | more)
-    return {"name": "kafkaproof", "version": installed_version(), "rules": rules}
+def _driver(profiled: Certification) -> dict[str, Any]:
+    reviewed = {finding.cause.id: finding.cause.reviewed for finding in profiled.findings}
+    rules: dict[str, dict[str, Any]] = {}
+    for cause in profiled.causes:
+        # The gravest comes first: a cause may have findings of several grades.
+        rules.setdefault(cause.id, _rule(cause, reviewed[cause.id]))
+    return {"name": "kafkaproof", "version": installed_version(), "rules": list(rules.values())}
+
+
+def _rule(cause: FoundCause, reviewed: ReviewedCause | None) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": cause.id,
+        "shortDescription": {"text": cause.title},
+        "defaultConfiguration": {"level": LEVELS[cause.grade]},
+        "properties": {
+            "grade": cause.grade,
+            "effect": cause.effect,
+            "reach": cause.reach,
+            "profile": cause.profile,
+            "reviewed": cause.reviewed,
+            "tags": [cause.grade, cause.effect, cause.reach, cause.profile],
+        },
+    }
+    if reviewed is not None:
+        made["fullDescription"] = {"text": " ".join(reviewed.explanation.split())}
+        made["help"] = {"text": f"source: {reviewed.source} ({reviewed.version}); rules: {', '.join(reviewed.rules)}"}
+    if cause.upstream.startswith("https://"):
+        made["helpUri"] = cause.upstream
+    return made
 
 
 def _result(
-    finding: Finding, entry: CollectionEntry, collection: Collection, rules: list[str], numbers: Mapping[str, int]
+    finding: GradedFinding, entry: CollectionEntry, rules: list[str], numbers: Mapping[str, int]
 ) -> dict[str, Any]:
-    line = finding.line
-    case = collection.cases.get(line.case)
-    title = f"{case.title}: " if case else ""
+    line, graded = finding.line, finding.graded
     result = {
-        "ruleId": _main_rule(line),
-        "ruleIndex": rules.index(_main_rule(line)),
-        "level": LEVELS.get(line.outcome, "error"),
-        "message": {"text": f"{title}{line.outcome}: {printable(line.why)}"},
+        "ruleId": finding.cause.id,
+        "ruleIndex": rules.index(finding.cause.id),
+        "level": LEVELS[graded.grade],
+        "message": {"text": f"{finding.cause.title}. {finding.case.title}: {printable(line.why)}"},
         "locations": [_location(line, entry, numbers[line.case])],
         "partialFingerprints": {FINGERPRINT: fingerprint(entry, line)},
-        "properties": {"severity": line.outcome, "expected": printable(line.expected), "field": printable(line.field)},
+        "properties": {
+            "grade": graded.grade,
+            "effect": graded.effect,
+            "reach": graded.reach,
+            "profile": finding.profile,
+            "severity": line.outcome,
+            "expected": printable(line.expected),
+            "field": printable(line.field),
+            "rules": [printable(rule) for rule in line.rules],
+        },
     }
     if entry.changes is not None:
         result["baselineState"] = _state(entry, line)
     if finding.known:
-        result["suppressions"] = [_suppression(each) for each in entry.report.declared if each.covers(line)]
+        declared = [each for each in entry.report.declared if each.covers(line, finding.cause.id)]
+        result["suppressions"] = [_suppression(each) for each in declared]
     return result
 
 
@@ -273,10 +348,6 @@ def fingerprint(entry: CollectionEntry, line: ResultLine) -> str:
     """A fingerprint that the same finding has in every run."""
     name = entry.said("name") + "\0" + entry.said("language")
     return sha256("\0".join((name, line.case, line.outcome, shape(line))).encode()).hexdigest()
-
-
-def _main_rule(line: ResultLine) -> str:
-    return printable(line.rules[0]) if line.rules else UNLISTED
 
 
 def _location(line: ResultLine, entry: CollectionEntry, number: int) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
-from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of
+from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of, reviewed_causes
 from kafka_conformance.judge.grade import PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
-from kafka_conformance.judge.grading import FindingGrade, grade_finding, is_unusual, own_strength
+from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, is_unusual, own_strength
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times
+from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe, Verdict
 from kafka_corpus.scenario import Scenario
@@ -480,6 +481,29 @@ def certify_profiles(
     return Certification(announced, tuple(findings), counts)
 
 
+def finding_causes(done: Results, cases: Mapping[str, Case], supported: SupportedReleases = SUPPORTED) -> FindingCauses:
+    """The causes of all findings of *done*, those of INFO included."""
+    row = row_name(done.header.testee)
+    findings = certify_profiles(done, cases, supported).findings
+    ordered = sorted(findings, key=lambda each: (grade_rank(each.graded.grade), not each.cause.reviewed, each.cause.id))
+    titles: dict[str, str] = {}
+    for finding in ordered:
+        titles.setdefault(finding.cause.id, f"{finding.graded.grade}: {finding.cause.title}")
+    own = {cause.id for cause in causes_of(row)}
+    return FindingCauses(
+        by_case={finding.case.id: finding.cause.id for finding in findings},
+        titles=titles,
+        foreign={cause.id for causes in reviewed_causes().values() for cause in causes} - own,
+        complete=done.complete and not done.header.only,
+    )
+
+
+def line_cause(case: Case, line: ResultLine, row: str) -> str:
+    """The id of the cause of one finding of *row*; empty if *line* is none."""
+    effect = effect_of(case, line)
+    return "" if effect is None else cause_key(causes_of(row), row, case.id, line, case.rules, effect).id
+
+
 def row_name(testee: Mapping[str, Any]) -> str:
     """The row of the matrix that a testee is: its known name without a release, else its own name.
 
@@ -597,10 +621,11 @@ def percent_passed(result: ProfileResult) -> int:
 
 def profile_line(profiles: Iterable[ProfileResult]) -> str:
     """All profiles in one line, as `consumer: 2 causes · producer: pass · hostile: 3 of 41 unsafe`."""
-    return " · ".join(f"{each.profile}: {_in_words(each)}" for each in profiles)
+    return " · ".join(f"{each.profile}: {profile_text(each)}" for each in profiles)
 
 
-def _in_words(result: ProfileResult) -> str:
+def profile_text(result: ProfileResult) -> str:
+    """The result in words, as `pass`, `2 causes`, `3 of 41 unsafe` or `incomplete`."""
     if result.grade != "fail":
         return result.grade
     if result.profile == "hostile":

@@ -44,8 +44,9 @@ from kafka_conformance.reports.profiles import (
     PassCriteria,
     ProfileResult,
     certify_profiles,
+    finding_causes,
 )
-from kafka_conformance.runner.deviations import Applied, Deviation, apply_deviations
+from kafka_conformance.runner.deviations import NO_CAUSES, Applied, Deviation, apply_deviations
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
 from kafka_conformance.testees.protocol import Refusal
@@ -296,10 +297,12 @@ def make(
     declared = tuple(deviations)
     append = bool(results.header.testee.get("append"))
     cases = [case for case in cases if results.header.testee.get("broker") or is_relevant(case, append=append)]
-    applied = apply_deviations(declared, results.lines)
     by_id = {case.id: case for case in cases}
+    by_cause = any(entry.cause for entry in declared)
+    causes = finding_causes(results, by_id, criteria.supported) if by_cause else NO_CAUSES
+    applied = apply_deviations(declared, results.lines, causes)
     profiled = certify_profiles(results, by_id, criteria.supported, known=applied.known)
-    certificate = certify(results, cases, profiled, [entry.case for entry in applied.stale])
+    certificate = certify(results, cases, profiled, [entry.name for entry in applied.stale])
     wrong = [line for line in results.lines if line.outcome in SEVERITIES]
     findings = [Finding(line, line.case in applied.known) for line in wrong]
     findings.sort(key=lambda finding: (finding.known, outcome_rank(finding.line.outcome), finding.line.case))

@@ -243,7 +243,7 @@ def _show_findings(report: Report, on: Console, most: int) -> None:
     on.print()
     for entry in report.applied.stale:
         stale = Text("stale deviation", style="bold red")
-        on.print(stale.append(f"  {entry.case}: {entry.severity} no longer happens", style="not bold"))
+        on.print(stale.append(f"  {entry.staleness}", style="not bold"))
     if not report.findings:
         on.print(Text("no findings", style="green"))
         return

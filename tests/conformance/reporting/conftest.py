@@ -103,14 +103,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, C
         testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
         testee |= {"decode": FORMATS, "encode": FORMATS}
         header = results.ResultHeader(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
-        writer = results.ResultWriter(path, header, [_line(case, changed or {}) for case in cases])
+        writer = results.ResultWriter(path, header, [case_line(case, changed or {}) for case in cases])
         writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
         return path
 
     return make
 
 
-def _line(case: Case, changed: Changed) -> ResultLine:
+def case_line(case: Case, changed: Changed) -> ResultLine:
+    """A line that agrees, or has the fields that *changed* has for *case*."""
     said: dict[str, Any] = {
         "case": case.id,
         "area": case.area,

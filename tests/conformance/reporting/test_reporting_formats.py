@@ -2,21 +2,29 @@
 
 import json
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
+from tests.conformance.reporting.conftest import Changed, case_line
 
-from kafka_conformance.judge.verdict import SEVERITIES, Outcome
+from kafka_conformance.causes import causes_of
+from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.reports import formats, picture, summary
 from kafka_conformance.reports.collection import Collection, collect, read_collection
+from kafka_conformance.reports.profiles import PassCriteria
 from kafka_conformance.runner.deviations import Deviation
+from kafka_conformance.runner.results import ResultFooter, ResultHeader, Results
+from kafka_corpus.case import Case
+from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-LEVELS = {"wrong_error": "warning", "lossy": "note"}
+LEVELS = {"FAIL": "error", "HOSTILE": "warning", "NON_STRICT": "note"}
 
 
 @pytest.mark.slow
@@ -65,20 +73,100 @@ def test_json_is_pure(wrong: Path, tmp_path: Path) -> None:
     assert all(Path(path).is_file() for path in printed["written"])
 
 
-def test_sarif_has_every_finding(collected: Collection) -> None:
-    """One run for each testee, one result for each finding, levels by severity, rules by number."""
+def test_sarif_has_a_rule_for_each_cause(collected: Collection) -> None:
+    """One run for each testee, one rule for each cause, one result for each finding; INFO is left out."""
     document = json.loads(formats.sarif(collected))
 
     assert document["version"] == "2.1.0"
     for run, entry in zip(document["runs"], collected.entries, strict=True):
-        rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
-        assert len(run["results"]) == len(entry.report.findings) > 0
-        for result, finding in zip(run["results"], entry.report.findings, strict=True):
-            severity = result["properties"]["severity"]
-            assert severity == finding.line.outcome
-            assert severity in SEVERITIES
-            assert result["level"] == LEVELS.get(severity, "error")
-            assert rules[result["ruleIndex"]] == result["ruleId"] == finding.line.rules[0]
+        profiled = entry.report.profiled
+        rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
+        graded = [finding for finding in profiled.findings if finding.graded.grade != "INFO"]
+        assert list(rules) == list(dict.fromkeys(cause.id for cause in profiled.causes))
+        assert len(run["results"]) == len(graded) > 0
+        for result in run["results"]:
+            case = result["locations"][0]["logicalLocations"][0]["name"]
+            finding = profiled.by_case[case]
+            assert result["level"] == LEVELS[finding.graded.grade]
+            assert result["ruleId"] == finding.cause.id == list(rules)[result["ruleIndex"]]
+        assert run["properties"]["info"] == len(profiled.findings) - len(graded)
+        assert run["properties"]["ungraded"] == 0
+
+
+def test_sarif_explains_reviewed_causes(collected: Collection, whole_corpus: Mapping[str, Case]) -> None:
+    """The rule of a reviewed cause has its explanation, source and effect; that of another says that it has none."""
+    (cause,) = [each for each in causes_of("kafka-python") if each.id == "header-key-not-utf8"]
+    changed = {cause.smallest: {"outcome": "rejects_valid", "why": "UnicodeDecodeError"}}
+    report = formats.sarif(collect([graded_report("kafka-python", changed, whole_corpus)], cases=whole_corpus))
+    (rule,) = json.loads(report)["runs"][0]["tool"]["driver"]["rules"]
+    (result,) = json.loads(report)["runs"][0]["results"]
+
+    assert (rule["id"], rule["shortDescription"]["text"]) == (cause.id, cause.title)
+    assert rule["fullDescription"]["text"] == " ".join(cause.explanation.split())
+    assert cause.source in rule["help"]["text"]
+    assert (rule["properties"]["grade"], rule["properties"]["reviewed"]) == ("FAIL", True)
+    assert result["level"] == rule["defaultConfiguration"]["level"] == "error"
+    unreviewed = json.loads(formats.sarif(collected))["runs"][0]["tool"]["driver"]["rules"]
+    assert {each["properties"]["reviewed"] for each in unreviewed} == {False}
+
+
+def graded_report(name: str, changed: Changed, cases: Mapping[str, Case], *declared: Deviation) -> summary.Report:
+    """The report on a complete run of a codec with v2, in which all agree except the cases in *changed*."""
+    testee = {"name": name, "version": "1", "connect": name, "append": False}
+    formats_of_it = {"magics": [2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
+    codec = {id_: case for id_, case in cases.items() if case.op in CODEC_OPS}
+    lines = tuple(case_line(case, changed) for case in codec.values())
+    header = ResultHeader(
+        testee=testee | {"decode": formats_of_it, "encode": formats_of_it},
+        corpus=corpus_hash(),
+        cases=len(lines),
+        only=[],
+        settings={},
+    )
+    footer = ResultFooter(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0, sha256="")
+    return summary.make(Results(header, lines, footer), list(codec.values()), declared, Path("result.ndjson"))
+
+
+HEADER_KEY = "v2_headers.key_is_not_utf_8[0xff]"
+FORGED = "backwards.record_at_itself"
+
+
+def test_junit_fails_for_what_fails_a_profile(whole_corpus: Mapping[str, Case]) -> None:
+    """A FAIL in a deciding profile is a failure; other findings pass with properties; declared ones are skipped."""
+    changed: Changed = {
+        HEADER_KEY: {"outcome": "rejects_valid", "why": "UnicodeDecodeError"},
+        FORGED: {"outcome": "crash", "why": "x"},
+    }
+    made = graded_report("kafka-python", changed, whole_corpus)
+    cases = {case.get("name"): case for case in ElementTree.fromstring(formats.junit(made)).iter("testcase")}
+    failed = {name for name, case in cases.items() if case.find("failure") is not None}
+    properties = {each.get("name"): each.get("value") for each in cases[HEADER_KEY].iter("property")}
+
+    deciding = {each.profile for each in made.profiled.deciding()}
+    assert failed == {
+        finding.case.id for finding in made.profiled.findings if finding.fails and finding.profile in deciding
+    }
+    assert HEADER_KEY in failed
+    assert properties["cause"] == "header-key-not-utf8"
+    assert (properties["grade"], properties["reach"]) == ("FAIL", "any_producer")
+
+    known = Deviation(cause="header-key-not-utf8", reason="seen")
+    declared = ElementTree.fromstring(formats.junit(graded_report("kafka-python", changed, whole_corpus, known)))
+    (case,) = [each for each in declared.iter("testcase") if each.get("name") == HEADER_KEY]
+    assert case.find("failure") is None
+    assert case.find("skipped") is not None
+
+
+def test_junit_passes_hostile_input(whole_corpus: Mapping[str, Case]) -> None:
+    """No codec announces the profile `hostile`: a crash on forged bytes is a property, unless it is asked for."""
+    changed: Changed = {FORGED: {"outcome": "crash", "why": "x"}}
+    made = graded_report("mine", changed, whole_corpus)
+    asked = replace(made, criteria=PassCriteria(profiles=("hostile",)))
+
+    assert made.profiled.by_case[FORGED].graded.grade == "HOSTILE"
+    assert b"<failure" not in formats.junit(made)
+    assert b'name="grade" value="HOSTILE"' in formats.junit(made)
+    assert formats.junit(asked).count(b"<failure") == 1
 
 
 def test_sarif_places_are_lines_of_the_result(collected: Collection) -> None:
@@ -110,7 +198,7 @@ def test_fingerprints_outlive_versions(wrong: Path) -> None:
 
 def test_sarif_suppresses_what_is_declared(wrong: Path) -> None:
     """A known deviation is suppressed, with its reason; nothing else is."""
-    known = Deviation(case="v2_headers.*", severity="lossy", reason="our API has text", issue="X-1")
+    known = Deviation(case="v2_headers.*", severity="wrong_data", reason="our API has text", issue="X-1")
     results = [
         each
         for run in json.loads(formats.sarif(collect(read_collection([wrong], [known]))))["runs"]
@@ -119,7 +207,7 @@ def test_sarif_suppresses_what_is_declared(wrong: Path) -> None:
     suppressed = [each for each in results if "suppressions" in each]
 
     assert suppressed
-    assert {each["properties"]["severity"] for each in suppressed} == {"lossy"}
+    assert {each["properties"]["severity"] for each in suppressed} == {"wrong_data"}
     assert suppressed[0]["suppressions"][0]["justification"] == "our API has text (X-1)"
     assert len(suppressed) < len(results)
 
@@ -148,8 +236,10 @@ def test_markdown_is_deaf(collected: Collection) -> None:
     assert any("&#64;everyone" in each for each in said)
     assert not [each for each in said if re.search(r"[^A-Za-z0-9 ,&#;]", each)]
     assert not re.search(r"[@\[\]]|http|<img|<script", rest)
-    assert {row.count("|") for row in rows} == {5, 7}
-    assert "❌ not certified" in text
+    profiles = {each.profile for entry in collected.entries for each in entry.report.profiled.profiles}
+    assert {row.count("|") for row in rows} == {2 + len(profiles), 7}
+    assert "❌ 1 cause" in text
+    assert "| FAIL |" in text
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -206,14 +296,20 @@ def test_the_picture_in_the_readme_is_of_the_counts_beside_it() -> None:
     assert len(counts.testees) >= 14
 
 
-def test_badge_says_the_certificate(whole: object, collected: Collection) -> None:
-    """Green is who is certified, with the score."""
-    assert callable(whole)
-    done = collect(read_collection([whole()]), cases=collected.cases)
-    endpoint = json.loads(formats.badge_endpoint(done.entries[0]))
+def test_badge_names_the_profiles_that_pass(whole_corpus: Mapping[str, Case]) -> None:
+    """Green passes all profiles that the codec announces, amber some; the badge names them."""
+    reports = [graded_report("fine", {}, whole_corpus), graded_report("mine", {HEADER_KEY: REFUSED}, whole_corpus)]
+    fine, wrong = collect(reports, cases=whole_corpus).entries
+    names = "consumer, consumer-transactions, producer, integrity, hostile"
 
-    assert (endpoint["message"], endpoint["color"]) == ("certified · 1.000", "brightgreen")
-    assert formats.GREEN in formats.badge_picture(done.entries[0])
+    assert json.loads(formats.badge_endpoint(fine))["message"] == names
+    assert json.loads(formats.badge_endpoint(fine))["color"] == "brightgreen"
+    assert formats.GREEN in formats.badge_picture(fine)
+    assert json.loads(formats.badge_endpoint(wrong))["message"] == names.removeprefix("consumer, ")
+    assert json.loads(formats.badge_endpoint(wrong))["color"] == "orange"
+
+
+REFUSED = {"outcome": "rejects_valid", "why": "x"}
 
 
 def test_document_of_one_run_is_that_of_certify(wrong: Path) -> None:
