@@ -25,6 +25,7 @@ from kafka_conformance.reports.collection import Collection, CollectionChange, C
 from kafka_conformance.reports.html import page_environment, words
 from kafka_conformance.reports.profiles import (
     BROKER,
+    CaseProfile,
     Certification,
     FoundCause,
     GradedFinding,
@@ -46,23 +47,19 @@ MARGIN: Final = 12
 
 
 def message(entry: CollectionEntry) -> str:
-    """The profiles that pass."""
+    """The profiles that it is certified for."""
     if not entry.results.complete or entry.results.header.only:
         return "only a part was run"
-    return ", ".join(_passed(entry)) or "no profile passes"
-
-
-def _passed(entry: CollectionEntry) -> list[str]:
-    return [each.profile for each in entry.report.profiled.profiles if each.grade == "pass"]
+    return ", ".join(entry.report.certificate.certified_for) or "no profile passes"
 
 
 def colour(entry: CollectionEntry) -> str:
-    """Green if the run passes, amber if some profile does, red if none does; grey is unknown."""
+    """Green is certified for all profiles that it announces, amber for some, red for none; grey is unknown."""
     if not entry.results.complete or entry.results.header.only:
         return GREY
-    if entry.report.passes:
+    if entry.report.certificate.certified:
         return GREEN
-    return AMBER if _passed(entry) else RED
+    return AMBER if entry.report.certificate.certified_for else RED
 
 
 def badge_endpoint(entry: CollectionEntry) -> bytes:
@@ -72,7 +69,7 @@ def badge_endpoint(entry: CollectionEntry) -> bytes:
         "label": LABEL,
         "message": message(entry),
         "color": NAMES[colour(entry)],
-        "isError": not _passed(entry),
+        "isError": not entry.report.certificate.certified_for,
     }
     return indented_json(badge)
 
@@ -181,8 +178,11 @@ def _escaped(text: str, limit: int = MOST_WHY) -> str:
 
 
 def _table(collection: Collection) -> Iterator[str]:
-    results = [{each.profile: each for each in entry.report.profiled.profiles} for entry in collection.entries]
-    names = [name for name in (*PROFILES, BROKER) if any(name in each for each in results)]
+    results: list[dict[CaseProfile, ProfileResult]] = [
+        {each.profile: each for each in entry.report.profiled.profiles} for entry in collection.entries
+    ]
+    every: tuple[CaseProfile, ...] = (*PROFILES, BROKER)
+    names = [name for name in every if any(name in each for each in results)]
     yield f"| codec | {' | '.join(names)} |"
     yield f"|---|{'---|' * len(names)}"
     for entry, found in zip(collection.entries, results, strict=True):

@@ -630,4 +630,6 @@ def profile_text(result: ProfileResult) -> str:
         return result.grade
     if result.profile == "hostile":
         return f"{result.required - result.passed - sum(result.missing.values()):,} of {result.required:,} unsafe"
+    if not result.fail_causes:
+        return "too many declared deviations"
     return f"{result.fail_causes:,} cause{'' if result.fail_causes == 1 else 's'}"

@@ -35,7 +35,8 @@ def reply(**fields):
 for line in sys.stdin:
     request = json.loads(line)
     if request["op"] == "hello":
-        reply(protocol=1, name="bad" + hostile, version=hostile, language=hostile, runtime=hostile)
+        decode = {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
+        reply(protocol=1, name="bad" + hostile, version=hostile, language=hostile, runtime=hostile, decode=decode)
     else:
         reply(id=request["id"], error={"kind": hostile, "message": hostile})
 """
