@@ -28,9 +28,9 @@ from msgspec import UNSET
 from kafka_brokers.fake_broker import GROUP_VERSIONS, VERSIONS_BY_MAGIC, FakeBroker
 from kafka_conformance.process.fetch_client import BadLine, LongRunningClient
 from kafka_conformance.testees import serve
+from kafka_conformance.testees.client_parts import check_expressible, one_request, producer_limits
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer
-from kafka_conformance.testees.python_client import check_expressible
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Batch
 
@@ -80,13 +80,13 @@ class ClientTestee:
         wanted = from_wire(batch)
         if wanted.magic not in VERSIONS_BY_MAGIC:
             raise NotDone("its producer has no such magic")
-        check_expressible(wanted, "producer", *_limits(wanted))
+        check_expressible(wanted, "producer", *producer_limits(wanted))
         caught: list[bytes] = []
         for _ in range(TRIES):
             caught = self._write(wanted, batch)
             if len(caught) == 1:
-                return caught[0]
-        raise CodecError("malformed", f"{len(caught)} requests for one batch")
+                break
+        return one_request(caught)
 
     def _write(self, wanted: Batch, batch: WireBatch) -> list[bytes]:
         broker = self._writers.setdefault(wanted.magic, FakeBroker(versions=VERSIONS_BY_MAGIC[wanted.magic]))
@@ -106,22 +106,6 @@ class ClientTestee:
         self._client.close()
         for broker in (self._broker, *self._writers.values()):
             broker.close()
-
-
-def _limits(wanted: Batch) -> list[tuple[object, str]]:
-    """Features of *wanted* that an application cannot request from a producer, for `check_expressible`."""
-    offsets = [record.offset for record in wanted.records]
-    none = wanted.producer_id == -1
-    return [
-        (offsets != list(range(len(offsets))), "other offsets than 0, 1, 2"),
-        (wanted.base_offset != 0, "a base offset other than 0"),
-        (offsets and wanted.last_offset not in (0, offsets[-1]), "an offset after the last record"),
-        (wanted.transactional, "a transaction without a transaction coordinator"),
-        (wanted.producer_id < -1, "a producer id below 0"),
-        (none and (wanted.producer_epoch, wanted.base_sequence) != (-1, -1), "an epoch or a sequence without an id"),
-        (not none and wanted.producer_epoch < 0, "a producer epoch below 0"),
-        (not none and wanted.base_sequence != 0, "a first sequence other than 0"),
-    ]
 
 
 def main(command: list[str]) -> None:

@@ -22,9 +22,7 @@ from aiokafka.structs import TopicPartition
 from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
-from kafka_conformance.testees.interface import CodecError
-from kafka_conformance.testees.protocol import LEAKED, Aborted, Capability, CodecAnswer, Refusal
-from kafka_conformance.testees.python_client import (
+from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
     TIMESTAMP_TYPES,
@@ -35,6 +33,8 @@ from kafka_conformance.testees.python_client import (
     exposed_record,
     header_text,
 )
+from kafka_conformance.testees.interface import CodecError
+from kafka_conformance.testees.protocol import LEAKED, Aborted, Capability, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS

@@ -27,9 +27,7 @@ from aiokafka.util import NO_EXTENSIONS
 from kafka_brokers.fake_broker import END, FakeBroker
 from kafka_conformance.testees.aiokafka_ import ENCODES as WRITTEN
 from kafka_conformance.testees.aiokafka_ import error_kind
-from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
-from kafka_conformance.testees.python_client import (
+from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
     check_expressible,
@@ -40,6 +38,8 @@ from kafka_conformance.testees.python_client import (
     one_request,
     producer_limits,
 )
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Batch
 

@@ -23,15 +23,15 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Kafka
 from msgspec import UNSET
 
 from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
-from kafka_conformance.testees.interface import CodecError, NotDone
-from kafka_conformance.testees.protocol import LEAKED, Aborted, CodecAnswer, Refusal
-from kafka_conformance.testees.python_client import (
+from kafka_conformance.testees.client_parts import (
     EVERY_FORMAT,
     check_expressible,
     encoded_headers,
     exception_text,
     header_text,
 )
+from kafka_conformance.testees.interface import CodecError, NotDone
+from kafka_conformance.testees.protocol import LEAKED, Aborted, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 

@@ -1,4 +1,4 @@
-"""Shared parts of the adapters of Python clients: names, records, and batches that a writer has no way to express."""
+"""Shared parts of the adapters of clients: names, records, and batches that a writer has no way to express."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Capability, CodecAnswer
 from kafka_corpus.wire import WireRecord
 from kafka_records import Batch
-from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_TIMESTAMP
+from kafka_records.constants import (
+    COMPRESSIONS,
+    MAGIC_VALUE_V2,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+)
 
 EVERY_FORMAT: Final = Capability([0, 1, 2], list(COMPRESSIONS))
 TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
@@ -82,11 +89,15 @@ def counted_offsets(wanted: Batch) -> list[tuple[object, str]]:
 
 def producer_limits(wanted: Batch) -> list[tuple[object, str]]:
     """The features of a batch that an idempotent producer decides by itself, for `check_expressible`."""
+    none = wanted.producer_id == NO_PRODUCER_ID
     return [
-        (wanted.transactional, "a transaction"),
-        (wanted.magic < MAGIC_VALUE_V2 and wanted.producer_id != -1, "a producer id in an old message"),
-        (wanted.producer_id != -1 and wanted.base_sequence != 0, "a base sequence other than 0"),
-        (wanted.producer_id == -1 and wanted.producer_epoch != -1, "an epoch without a producer id"),
+        (wanted.transactional, "a transaction without a transaction coordinator"),
+        (wanted.magic < MAGIC_VALUE_V2 and not none, "a producer id in an old message"),
+        (wanted.producer_id < NO_PRODUCER_ID, "a producer id below 0"),
+        (none and wanted.producer_epoch != NO_PRODUCER_EPOCH, "an epoch without a producer id"),
+        (none and wanted.base_sequence != NO_SEQUENCE, "a sequence without a producer id"),
+        (not none and wanted.producer_epoch < 0, "a producer epoch below 0"),
+        (not none and wanted.base_sequence != 0, "a base sequence other than 0"),
         *counted_offsets(wanted),
     ]
 
