@@ -20,6 +20,8 @@ from kafka_conformance.testees.known import connect, find_testee
 from kafka_conformance.testees.recipe import build_testee
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Header, Record, decode, encode
+from kafka_records.checksum import checksum_v2
+from kafka_records.layout import BATCH_V2
 
 pytestmark = [pytest.mark.testees, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -44,6 +46,12 @@ def flipped(data: bytes, at: int) -> bytes:
     return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
+def sealed(data: bytes) -> bytes:
+    """A v2 batch with the checksum of its bytes."""
+    crc = BATCH_V2.field("crc").offset
+    return data[:crc] + checksum_v2(data).to_bytes(4, "big") + data[crc + 4 :]
+
+
 OLD = Record(0, TIMESTAMP, b"key", b"old")
 INPUTS = {
     "v2": encode(batch()),
@@ -51,8 +59,8 @@ INPUTS = {
     "v1, then v2": encode(batch(1, records=(OLD,))) + encode(batch(records=(RECORDS[1],))),
     "a flipped bit in a value": flipped(encode(batch()), -20),
     "a flipped bit in gzip": flipped(encode(batch(compression="gzip")), -3),
-    "a record that ends early": encode(batch())[:-1] + b"\x40",
-    "an unknown codec": flipped(flipped(encode(batch()), 22), 22)[:22] + b"\x07" + encode(batch())[23:],
+    "a record that ends early": sealed(encode(batch())[:-1] + b"\x40"),
+    "an unknown codec": sealed(encode(batch())[:22] + b"\x07" + encode(batch())[23:]),
 }
 
 # Each reads topic and address from its arguments, and stops at the end record.
