@@ -6,12 +6,10 @@ A case that fails here is wrong, or Kafka has a defect: `causes/java.toml` then 
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from kafka_conformance.reports.profiles import PRODUCERS, Certification, certify_profiles
-from kafka_conformance.runner.requests import relevant_cases
+from kafka_conformance.reports.profiles import Certification, certify_profiles
 from kafka_conformance.runner.results import FILE
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.known import connect

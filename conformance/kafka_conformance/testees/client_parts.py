@@ -14,6 +14,7 @@ from kafka_corpus.wire import WireRecord
 from kafka_records import Batch
 from kafka_records.constants import (
     COMPRESSIONS,
+    INT64_MAX,
     MAGIC_VALUE_V2,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -25,6 +26,7 @@ EVERY_FORMAT: Final = Capability([0, 1, 2], list(COMPRESSIONS))
 TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "append"}
 # Bytes; room for anything that a case holds, so that `append` never says that the batch is full.
 BATCH_SIZE: Final = 1 << 30
+LARGEST_EPOCH: Final = (1 << 15) - 1
 
 
 def compression_name(number: int) -> str:
@@ -93,10 +95,10 @@ def producer_limits(wanted: Batch) -> list[tuple[object, str]]:
     return [
         (wanted.transactional, "a transaction without a transaction coordinator"),
         (wanted.magic < MAGIC_VALUE_V2 and not none, "a producer id in an old message"),
-        (wanted.producer_id < NO_PRODUCER_ID, "a producer id below 0"),
+        (not NO_PRODUCER_ID <= wanted.producer_id <= INT64_MAX, "a producer id below 0 or above an int64"),
         (none and wanted.producer_epoch != NO_PRODUCER_EPOCH, "an epoch without a producer id"),
         (none and wanted.base_sequence != NO_SEQUENCE, "a sequence without a producer id"),
-        (not none and wanted.producer_epoch < 0, "a producer epoch below 0"),
+        (not none and not 0 <= wanted.producer_epoch <= LARGEST_EPOCH, "a producer epoch below 0 or above an int16"),
         (not none and wanted.base_sequence != 0, "a base sequence other than 0"),
         *counted_offsets(wanted),
     ]

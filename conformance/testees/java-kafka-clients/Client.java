@@ -197,6 +197,8 @@ public final class Client {
         List<ProducerRecord<byte[], byte[]>> records = new ArrayList<>();
         for (JsonValue each : batch.get("records").asArray()) {
             JsonObject record = each.asObject();
+            if (record.getLong("timestamp", 0) < 0)
+                throw new Skipped("a ProducerRecord takes no timestamp below 0");
             List<Header> headers = new ArrayList<>();
             if (record.get("headers") != null)
                 for (JsonValue header : record.get("headers").asArray())
