@@ -54,11 +54,11 @@ def decode(data: bytes) -> list[WireBatch]:
         while records.has_next():
             batches.append(_batch(records.next_batch()))
     except Exception as error:
-        raise CodecError(error_kind(error), exception_text(error), batches) from error
+        raise CodecError(aiokafka_error_kind(error), exception_text(error), batches) from error
     return batches
 
 
-def error_kind(error: Exception) -> Kind | Literal["other"]:
+def aiokafka_error_kind(error: Exception) -> Kind | Literal["other"]:
     """The kind of an exception that aiokafka documents; any other, as zlib.error or SystemError, is `other`."""
     if isinstance(error, UnsupportedCodecError):
         return "unsupported_compression"
@@ -76,7 +76,7 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     try:
         records.extend(map(exposed_record, fetched))
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
+        return CodecAnswer(records=records, error=Refusal(aiokafka_error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 

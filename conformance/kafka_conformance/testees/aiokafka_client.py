@@ -26,7 +26,7 @@ from aiokafka.util import NO_EXTENSIONS
 
 from kafka_brokers.fake_broker import END, FakeBroker
 from kafka_conformance.testees.aiokafka_ import ENCODES as WRITTEN
-from kafka_conformance.testees.aiokafka_ import error_kind
+from kafka_conformance.testees.aiokafka_ import aiokafka_error_kind
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
@@ -62,7 +62,7 @@ def decode(_data: bytes) -> NoReturn:
     raise NotDone("a consumer exposes no batches")
 
 
-class ConsumerReader:
+class AiokafkaReader:
     """A consumer, moved from case to case."""
 
     def __init__(self, **options: Any) -> None:
@@ -86,7 +86,7 @@ class ConsumerReader:
                 records.append(record)
         except Exception as error:
             await self._drop()
-            refusal = Refusal(error_kind(error), exception_text(error))
+            refusal = Refusal(aiokafka_error_kind(error), exception_text(error))
             return CodecAnswer(records=list(map(exposed_record, records)), error=refusal)
         finally:
             self._broker.withdraw(TOPIC, partition)
@@ -112,7 +112,7 @@ class ConsumerReader:
             self._consumer = None
 
 
-class ProducerWriter:
+class AiokafkaWriter:
     """Producers by compression; one with a producer id writes one batch."""
 
     def __init__(self) -> None:
@@ -174,8 +174,8 @@ class ProducerWriter:
 
 # One of each for the process, started when it is first wanted.
 _runner = asyncio.Runner()
-_readers: dict[str, ConsumerReader] = {}
-_writers: list[ProducerWriter] = []
+_readers: dict[str, AiokafkaReader] = {}
+_writers: list[AiokafkaWriter] = []
 
 
 @atexit.register
@@ -191,7 +191,7 @@ def close() -> None:
 def consume(data: bytes) -> CodecAnswer:
     """The records that a consumer with default settings delivers of *data*."""
     if "" not in _readers:
-        _readers[""] = ConsumerReader()
+        _readers[""] = AiokafkaReader()
     return _runner.run(_readers[""].read(data))
 
 
@@ -199,7 +199,7 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """The records that a consumer with `isolation_level` delivers when some transactions were *aborted*."""
     level = "read_committed"
     if level not in _readers:
-        _readers[level] = ConsumerReader(isolation_level=level)
+        _readers[level] = AiokafkaReader(isolation_level=level)
     return _runner.run(_readers[level].read(data, aborted))
 
 
@@ -210,7 +210,7 @@ def encode(batch: WireBatch) -> bytes:
         wanted, "producer", (wanted.magic != 2, "an old message: its producer writes v2"), *producer_limits(wanted)
     )
     if not _writers:
-        _writers.append(ProducerWriter())
+        _writers.append(AiokafkaWriter())
     try:
         return _runner.run(_writers[0].write(wanted))
     except (KafkaError, AssertionError, ValueError, TypeError) as error:

@@ -53,11 +53,11 @@ def decode(data: bytes) -> list[WireBatch]:
         while records.has_next():
             batches.append(_batch(records.next_batch()))
     except Exception as error:
-        raise CodecError(error_kind(error), exception_text(error), batches) from error
+        raise CodecError(record_error_kind(error), exception_text(error), batches) from error
     return batches
 
 
-def error_kind(error: Exception) -> Kind | Literal["other"]:
+def record_error_kind(error: Exception) -> Kind | Literal["other"]:
     """The kind of an exception that kafka-python documents; any other, as zlib.error or IndexError, is `other`."""
     if isinstance(error, UnsupportedCodecError):
         return "unsupported_compression"
@@ -81,7 +81,7 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
         while taken := fetched.take(1):
             records += map(exposed_record, taken)
     except Exception as error:
-        return CodecAnswer(records=records, error=Refusal(error_kind(error), exception_text(error)))
+        return CodecAnswer(records=records, error=Refusal(record_error_kind(error), exception_text(error)))
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 

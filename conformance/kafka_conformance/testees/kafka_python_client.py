@@ -65,11 +65,11 @@ def decode(_data: bytes) -> NoReturn:
     raise NotDone("a consumer exposes no batches")
 
 
-def error_kind(error: Exception) -> Kind | Literal["other"]:
+def consumer_error_kind(error: Exception) -> Kind | Literal["other"]:
     """The kind of an exception of the consumer: that of the codec, or that it found no whole batch."""
     if isinstance(error, KafkaError) and "no complete records were found" in str(error):
         return "truncated"
-    return kafka_python.error_kind(error)
+    return kafka_python.record_error_kind(error)
 
 
 class _Endless(BaseException):
@@ -99,7 +99,7 @@ def returns(call: Callable[[], object]) -> bool:
     return True
 
 
-class ConsumerReader:
+class KafkaPythonReader:
     """A consumer, moved from case to case."""
 
     def __init__(self, **options: Any) -> None:
@@ -124,7 +124,7 @@ class ConsumerReader:
         except Exception as error:
             stuck = not returns(lambda: self._consumer.poll(timeout_ms=0))
             self._drop()
-            refusal = Refusal(error_kind(error), exception_text(error))
+            refusal = Refusal(consumer_error_kind(error), exception_text(error))
             return CodecAnswer(records=list(map(exposed_record, records)), error=refusal, stalled=stuck)
         finally:
             self._broker.withdraw(TOPIC, partition)
@@ -145,13 +145,13 @@ class ConsumerReader:
             self._consumer = None
 
 
-_readers: dict[str, ConsumerReader] = {}
+_readers: dict[str, KafkaPythonReader] = {}
 
 
 def consume(data: bytes) -> CodecAnswer:
     """The records that a consumer with default settings delivers of *data*."""
     if "" not in _readers:
-        _readers[""] = ConsumerReader()
+        _readers[""] = KafkaPythonReader()
     return _readers[""].read(data)
 
 
@@ -159,11 +159,11 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """The records that a consumer with `isolation_level` delivers when some transactions were *aborted*."""
     level = "read_committed"
     if level not in _readers:
-        _readers[level] = ConsumerReader(isolation_level=level)
+        _readers[level] = KafkaPythonReader(isolation_level=level)
     return _readers[level].read(data, aborted)
 
 
-class ProducerWriter:
+class KafkaPythonWriter:
     """Producers by magic and compression; one with a producer id writes one batch."""
 
     def __init__(self) -> None:
@@ -223,7 +223,7 @@ def _abandon(producer: Any) -> None:
         producer.close(timeout=0)
 
 
-_writer: ProducerWriter | None = None
+_writer: KafkaPythonWriter | None = None
 
 
 def encode(batch: WireBatch) -> bytes:
@@ -231,7 +231,7 @@ def encode(batch: WireBatch) -> bytes:
     global _writer  # noqa: PLW0603  # one for the process, started when it is first wanted
     wanted = from_wire(batch)
     check_expressible(wanted, "producer", (wanted.magic not in API_VERSIONS, "such a magic"), *producer_limits(wanted))
-    _writer = _writer or ProducerWriter()
+    _writer = _writer or KafkaPythonWriter()
     try:
         return _writer.write(wanted)
     except (KafkaError, ValueError, TypeError) as error:
