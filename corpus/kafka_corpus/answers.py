@@ -14,9 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from kafka_corpus.answer_diff import difference
+from kafka_corpus.answer_diff import difference, masked
 from kafka_corpus.case import Case
-from kafka_corpus.masking import masked
 from kafka_corpus.prediction import newest_predicted
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, input_of

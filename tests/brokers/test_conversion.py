@@ -13,7 +13,7 @@ from tests.reference.conversion_cases import LOGS, is_exact, v2
 from kafka_brokers import jvm
 from kafka_brokers.releases import find_release
 from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, TopicPartition, tables
-from kafka_corpus.masking import masked
+from kafka_corpus.answer_diff import masked
 from kafka_records import FetchResult, TopicConfig, fetch_view
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.conversion.files import file_entries, last_offset_of

@@ -14,8 +14,8 @@ from kafka_records.broker.errors import Thrown
 from kafka_records.broker.limits import HEAP, LARGEST_ARRAY, Room
 from kafka_records.broker.message_sets import read_fully
 from kafka_records.broker.releases import behaviour
+from kafka_records.broker.rewrite import java_utf8
 from kafka_records.broker.streams import open_stream
-from kafka_records.broker.strings import java_utf8
 from kafka_records.compression import compress
 from kafka_records.varint import encode_varint
 

@@ -12,7 +12,7 @@ from struct import error as StructError
 
 from kafka_brokers.wire import Produced
 from kafka_brokers.wire.errors import error_name
-from kafka_corpus.masking import masked
+from kafka_corpus.answer_diff import masked
 from kafka_fuzz.mutate.entries import layout_of_magic
 from kafka_records import AppendResult, RecordFormatError
 from kafka_records.layout import MAGIC_OFFSET

@@ -1,4 +1,6 @@
-"""The bytes that the broker stores: the producer's with a few fields set, or rebuilt records.
+"""Strings of Java's: what header keys become on the way through one.
+
+The bytes that the broker stores: the producer's with a few fields set, or rebuilt records.
 
 RWR-01, RWR-02: bytes are kept where codec and format are those of the topic;
 then only offset and leader epoch change, and timestamp type, maximum and CRC if
@@ -7,6 +9,7 @@ they have to.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from kafka_records.attributes import (
@@ -19,7 +22,6 @@ from kafka_records.attributes import (
 from kafka_records.broker.batches import header_of
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
-from kafka_records.broker.strings import java_utf8
 from kafka_records.broker.validation import Task
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import (
@@ -34,6 +36,20 @@ from kafka_records.layout import BATCH_V2, CRC_OFFSET_LEGACY, MESSAGE_V1
 from kafka_records.log import encode
 from kafka_records.model import Batch, Header, Record
 from kafka_records.primitives import wrap_int64
+
+# A surrogate, cut short or not: Java puts one replacement for it, Python one for each byte.
+SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+REPLACEMENT = "\ufffd".encode()
+
+
+def java_utf8(data: bytes) -> bytes:
+    r"""*data* decoded as UTF-8 and encoded again, each malformed part replaced (REC-21, REC-22).
+
+    >>> java_utf8(b"a\xff"), java_utf8(b"\xed\xa0\x80")
+    (b'a\xef\xbf\xbd', b'\xef\xbf\xbd')
+    """
+    return SURROGATE.sub(REPLACEMENT, data).decode(errors="replace").encode()
+
 
 # What computeAttributes knows: in v2, and in v1.
 KNOWN_BITS = COMPRESSION_CODEC_MASK | TIMESTAMP_TYPE_MASK | TRANSACTIONAL_FLAG_MASK | CONTROL_FLAG_MASK

@@ -14,10 +14,9 @@ from kafka_records.broker.errors import Thrown
 from kafka_records.compaction.entries import records_in
 from kafka_records.compaction.filter import filtered
 from kafka_records.compaction.model import CleanerConfig, CompactResult, Fate, Round
-from kafka_records.compaction.producers import producers_of
+from kafka_records.compaction.producers import Transactions, producers_of
 from kafka_records.compaction.releases import Cleaning, cleaning
 from kafka_records.compaction.retention import CleaningTask
-from kafka_records.compaction.transactions import Transactions
 from kafka_records.constants import RECORD_BATCH_OVERHEAD
 from kafka_records.conversion.files import last_offset_of
 from kafka_records.errors import RecordFormatError

@@ -9,8 +9,7 @@ from kafka_records.broker.batches import header_of
 from kafka_records.broker.entries import Entry
 from kafka_records.broker.errors import Thrown
 from kafka_records.broker.message_sets import message_of
-from kafka_records.broker.rewrite import largest
-from kafka_records.broker.strings import java_utf8
+from kafka_records.broker.rewrite import java_utf8, largest
 from kafka_records.compaction.releases import Cleaning
 from kafka_records.constants import MAGIC_VALUE_V2, NO_TIMESTAMP, TimestampType
 from kafka_records.conversion.files import last_offset_of

@@ -14,11 +14,9 @@ from kafka_records.compression import decompress
 from kafka_records.compression.common import refused
 from kafka_records.constants import MAGIC_VALUE_V2, Compression
 from kafka_records.errors import RecordFormatError
-from kafka_records.explain.frames import Packed, write_gzip, write_snappy
-from kafka_records.explain.lz4_frame import write_lz4
+from kafka_records.explain.frames import Packed, write_gzip, write_lz4, write_snappy, write_zstd
 from kafka_records.explain.pen import Ink, Pen
 from kafka_records.explain.words import size
-from kafka_records.explain.zstd_frame import write_zstd
 
 # The decompressed bytes, the copies of them in fields, and the codec's own memory.
 OPENED_COST = 4

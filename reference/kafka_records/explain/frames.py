@@ -1,10 +1,15 @@
-"""The framings of gzip and snappy in words, and what all framings are written with."""
+"""The framings of gzip and snappy in words, and what all framings are written with.
+
+The LZ4 frame in words, as Kafka reads it.
+
+Zstandard frames in words (RFC 8878).
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafka_records.compression import gzip, snappy
+from kafka_records.compression import gzip, lz4, snappy, zstd
 from kafka_records.compression.common import Output, refused
 from kafka_records.errors import RecordFormatError
 from kafka_records.explain.pen import Pen
@@ -147,3 +152,137 @@ def write_raw(packed: Packed, end: int, rule: str) -> int:
     packed.say("uncompressed_length", used, str(claimed), f"{size(claimed)} when decompressed", rule)
     packed.bulk("block", end, "literals and copies", rule)
     return claimed
+
+
+FLAGS = (
+    (lz4.BLOCK_INDEPENDENCE, "independent blocks"),
+    (lz4.BLOCK_CHECKSUM, "block checksums"),
+    (lz4.CONTENT_SIZE, "content size"),
+    (lz4.CONTENT_CHECKSUM, "content checksum"),
+)
+
+
+def write_lz4(packed: Packed, *, check_header: bool) -> None:
+    """Write the one frame; what follows it is never looked at (LZ4-14)."""
+    if packed.data.startswith(lz4.MAGIC):
+        write_lz4_header(packed, check_header=check_header)
+    flags, block_size, _ = lz4.read_lz4_header(packed.data, check_header=check_header)
+    while write_lz4_block(packed, flags, block_size):
+        pass
+    packed.pen.rest("ignored: after the end of the frame", rule="LZ4-14")
+
+
+def write_lz4_header(packed: Packed, *, check_header: bool) -> None:
+    """Write magic, FLG, BD, content size and header checksum, as many as there are."""
+    packed.say("magic", 4, "0x184d2204", "an LZ4 frame, little-endian", "LZ4-01")
+    flags, descriptor = (*packed.data[4:6], 0, 0)[:2]
+    version = f"version {flags >> 6}"
+    meaning = ", ".join((version, *(name for flag, name in FLAGS if flags & flag)))
+    packed.say("FLG", 1, f"0x{flags:02x}", meaning, "LZ4-02")
+    packed.say("BD", 1, f"0x{descriptor:02x}", f"blocks of at most {block_size_of(descriptor)}", "LZ4-04")
+    if flags & lz4.CONTENT_SIZE:
+        packed.number("content_size", 8, "not looked at", "LZ4-08")
+    packed.say("HC", 1, packed.data[packed.at : packed.at + 1].hex(), say_checksum(packed, check_header), "LZ4-05")
+
+
+def block_size_of(descriptor: int) -> str:
+    """The largest block that BD allows; Kafka knows the codes 4 to 7."""
+    code = descriptor >> 4 & 7
+    return f"{1 << (2 * code - 2):,} KiB" if code >= 4 else "no known size"
+
+
+def say_checksum(packed: Packed, check_header: bool) -> str:
+    """Whether the header checksum is right, and for v0 which of the two it is (LZ4-06)."""
+    found, descriptor = packed.data[packed.at : packed.at + 1], packed.data[4 : packed.at]
+    right = bytes((lz4.header_checksum(descriptor),))
+    if found == right:
+        return "header checksum: matches"
+    if check_header:
+        return f"header checksum: stored {found.hex()}, computed {right.hex()}"
+    broken = bytes((lz4.header_checksum(lz4.MAGIC + descriptor),))
+    how = "with the magic in it, as v0 has it" if found == broken else f"wrong, {right.hex()} would be right"
+    return f"header checksum, not looked at in v0: {how}"
+
+
+def write_lz4_block(packed: Packed, flags: int, block_size: int) -> bool:
+    """Write a block, or the end of the frame; return whether there is more."""
+    at = packed.at
+    word = int.from_bytes(packed.data[at : at + 4], "little")
+    length, stored = word & ~lz4.STORED, bool(word & lz4.STORED)
+    if length == 0 or packed.pen.left < 4:
+        packed.say("EndMark", 4, "0", "the end of the frame", "LZ4-13" if stored else "LZ4-12")
+        if flags & lz4.CONTENT_CHECKSUM:
+            packed.number("content_checksum", 4, "has to be there, is not verified", "LZ4-09")
+        return False
+    packed.say("block_size", 4, str(length), "stored as it is" if stored else "compressed", "LZ4-11")
+    packed.bulk("block", at + 4 + length, f"{'stored' if stored else 'compressed'} data", "LZ4-11")
+    if flags & lz4.BLOCK_CHECKSUM:
+        packed.number("block_checksum", 4, "xxHash-32 of the block as it is here", "LZ4-10")
+    block, _ = lz4.read_block(packed.data, at, word, block_size, flags)
+    return bool(block)
+
+
+BLOCK_TYPES = ("raw", "one byte repeated", "compressed", "reserved type")
+
+
+def write_zstd(packed: Packed) -> None:
+    """Write frames and skippable frames, one after the other (ZST-02, ZST-03)."""
+    while packed.pen.left:
+        at = packed.at
+        if packed.data[at + 1 : at + 4] == zstd.SKIPPABLE and packed.data[at] & 0xF0 == 0x50:
+            write_skippable(packed)
+        elif packed.data.startswith(zstd.MAGIC, at):
+            write_frame(packed)
+        else:
+            raise refused("not a zstd frame", at, "ZST-04")
+
+
+def write_skippable(packed: Packed) -> None:
+    """Write a frame that holds no data."""
+    packed.say("magic", 4, f"0x184d2a5{packed.data[packed.at] & 15:x}", "a skippable frame", "ZST-03")
+    length = packed.number("skipped_size", 4, "little-endian", "ZST-03")
+    packed.bulk("skipped", packed.at + length, "not looked at", "ZST-03")
+
+
+def write_frame(packed: Packed) -> None:
+    """Write a frame's header, its blocks and its checksum."""
+    frame = zstd.read_frame_header(packed.data, packed.at)
+    write_zstd_header(packed, frame)
+    last = False
+    while not last:
+        last = write_zstd_block(packed)
+    if frame.checksum:
+        packed.number("content_checksum", 4, "low half of the output's xxHash-64", "ZST-05")
+
+
+def write_zstd_header(packed: Packed, frame: zstd.Frame) -> None:
+    """Write what comes before the blocks; it is all there and allowed."""
+    descriptor = packed.data[packed.at + 4]
+    single = bool(descriptor & 0x20)
+    packed.say("magic", 4, "0xfd2fb528", "a zstd frame, little-endian", "ZST-02")
+    meaning = joined(
+        "one segment" if single else "",
+        "content size" if frame.content_size is not None else "no content size",
+        "content checksum" if frame.checksum else "no checksum",
+    ).replace(";", ",")
+    packed.say("descriptor", 1, f"0x{descriptor:02x}", meaning, "ZST-10")
+    if not single:
+        window = zstd.window_size(packed.data[packed.at])
+        packed.say("window", 1, f"0x{packed.data[packed.at]:02x}", f"a window of {size(window)}", "ZST-08")
+    packed.number("dictionary_id", zstd.DICTIONARY_ID_BYTES[descriptor & 3], "no dictionary", "ZST-09")
+    if frame.content_size is not None:
+        content = size(frame.content_size)
+        packed.say("content_size", frame.end - packed.at, str(frame.content_size), f"{content} of output", "ZST-06")
+
+
+def write_zstd_block(packed: Packed) -> bool:
+    """Write a block; return whether it is the last."""
+    at = packed.at
+    header = int.from_bytes(packed.data[at : at + 3], "little")
+    last, kind, length = bool(header & 1), header >> 1 & 3, header >> 3
+    meaning = f"{BLOCK_TYPES[kind]}, {size(length)}{', the last block' if last else ''}"
+    packed.say("block_header", 3, f"0x{header:06x}", meaning, "ZST-07")
+    if (not packed.pen.left and not (last and length == 0)) or kind == 3:
+        raise refused("a zstd block is cut short or of reserved type", at, "ZST-07")
+    packed.bulk("block", packed.at + (1 if kind == 1 else length), "block data", "ZST-07")
+    return last

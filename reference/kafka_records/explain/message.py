@@ -9,8 +9,7 @@ from kafka_records.checksum import checksum_legacy
 from kafka_records.constants import LOG_OVERHEAD, MAGIC_VALUE_V0
 from kafka_records.errors import RecordFormatError
 from kafka_records.explain.codecs import Content, write_packed
-from kafka_records.explain.fixed import Values, write_fixed
-from kafka_records.explain.flags import codec_of, say_attributes, say_crc
+from kafka_records.explain.fixed import Values, codec_of, say_attributes, say_crc, write_fixed
 from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words, content, length_of, size, timestamp
 from kafka_records.layout import CRC_START_LEGACY, ENTRY, MAGIC_OFFSET

@@ -16,8 +16,8 @@ from kafka_records.broker.errors import (
 )
 from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V1
+from kafka_records.conversion.convert import served
 from kafka_records.conversion.sending import Closed
-from kafka_records.conversion.served import served
 from kafka_records.fetching.segment import IndexEntry, Slice, position_of, read_segment, recovered_index, upper_bound
 from kafka_records.transactions.index import AbortIndex
 
