@@ -1,12 +1,21 @@
-// Serves franz-go's record codec by the testee protocol, version 1: one JSON line in, one JSON line out.
+// Serves franz-go by the testee protocol, version 1: one JSON line in, one JSON line out.
 //
-// Decoding is kgo.ProcessFetchPartition, which the client's own fetches go through; encoding is its producer, in front
-// of a broker made of kmsg's types.  Nothing is corrected on the way: what franz-go loses or refuses, the reply shows.
+// Without an argument it is the codec: kgo.ProcessFetchPartition, which the client's own fetches go through, and its
+// producer, in front of a broker made of kmsg's types.  With "client" it is a client of the fake broker.
 package main
 
-const topic = "t"
+import "os"
+
+const (
+	topic  = "t"
+	module = "github.com/twmb/franz-go"
+)
 
 func main() {
 	able := capability{[]int{0, 1, 2}, compressions}
-	speak(codec{"franz-go", "github.com/twmb/franz-go", able, able, decode, committed, encode})
+	if len(os.Args) > 1 && os.Args[1] == "client" {
+		serveClient(client{"franz-go-client", module, able, able, consume, produceAll, kind})
+		return
+	}
+	speak(codec{"franz-go", module, true, able, able, decode, committed, encode})
 }

@@ -12,9 +12,11 @@ import (
 	"strings"
 )
 
-// codec is what a testee has to say, and can do; without committed it is not told of aborted transactions.
+// codec is a testee's identity and functions.  Without committed it gets no aborted transactions.  A consumer answers decode
+// with records, in place of batches.
 type codec struct {
 	name, module    string
+	consumer        bool
 	decodes, writes capability
 	decode          func([]byte) answer
 	committed       func([]byte, [][2]int64) answer
@@ -46,12 +48,14 @@ type hello struct {
 	Encode    capability `json:"encode"`
 	Append    bool       `json:"append"`
 	Many      bool       `json:"many"`
+	Consumer  bool       `json:"consumer"`
 	Committed bool       `json:"committed"`
 }
 
 type answer struct {
 	Batches *[]batch  `json:"batches,omitempty"`
 	Records *[]record `json:"records,omitempty"`
+	Next    *int64    `json:"next_offset,omitempty"`
 	Stalled bool      `json:"stalled,omitempty"`
 	Data    []byte    `json:"data,omitempty"`
 	Error   *refusal  `json:"error,omitempty"`
@@ -129,7 +133,7 @@ func (c codec) respond(line []byte) any {
 	switch {
 	case asked.Op == "hello":
 		released := version(c.module)
-		return hello{1, c.name, released, "go", runtime.Version(), c.decodes, c.writes, false, true, c.committed != nil}
+		return hello{1, c.name, released, "go", runtime.Version(), c.decodes, c.writes, false, true, c.consumer, c.committed != nil}
 	case asked.Op == "decode" && asked.Many != nil:
 		given.Many = make([]answer, 0, len(asked.Many))
 		for _, data := range asked.Many {

@@ -13,27 +13,10 @@ import (
 	"github.com/IBM/sarama"
 )
 
-// peer is what sarama takes for a broker: it answers a fetch with the records it is given, and keeps what is produced.
-type peer struct {
-	broker   *sarama.Broker
-	records  chan []byte
-	produced chan []byte
-}
+// peer is what a producer takes for a broker: it keeps what is produced.
+type peer struct{ produced chan []byte }
 
-var wire = &peer{records: make(chan []byte, 1), produced: make(chan []byte, 1)}
-
-func (p *peer) connected() *sarama.Broker {
-	if p.broker != nil {
-		if ok, _ := p.broker.Connected(); ok {
-			return p.broker
-		}
-	}
-	p.broker = sarama.NewBroker(address)
-	if err := p.broker.Open(p.config()); err != nil {
-		panic(err)
-	}
-	return p.broker
-}
+var wire = &peer{produced: make(chan []byte, 1)}
 
 func (p *peer) config() *sarama.Config {
 	config := sarama.NewConfig()
@@ -50,24 +33,13 @@ func (p *peer) Dial(string, string) (net.Conn, error) {
 	return theirs, nil
 }
 
-func (p *peer) produce(asked *sarama.ProduceRequest) ([]byte, error) {
-	if _, err := p.connected().Produce(asked); err != nil {
-		return nil, err
-	}
-	return <-p.produced, nil
-}
-
 // answer is nothing to Produce: nobody waits for one.
 func (p *peer) answer(frame []byte) ([]byte, bool) {
-	switch binary.BigEndian.Uint16(frame) {
-	case 0: // Produce
+	if binary.BigEndian.Uint16(frame) == 0 { // Produce
 		p.produced <- producedIn(frame)
 		return nil, true
-	case 3:
-		return metadataResponse(frame[4:8], binary.BigEndian.Uint16(frame[2:])), true
-	default:
-		return fetchResponse(frame[4:8], <-p.records, 4, nil), true
 	}
+	return metadataResponse(frame[4:8], binary.BigEndian.Uint16(frame[2:])), true
 }
 
 // serve sends what answer gives for each request that arrives, until it says that there is no more.
