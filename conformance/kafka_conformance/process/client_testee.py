@@ -89,7 +89,7 @@ class ClientTestee:
         return one_request(caught)
 
     def _write(self, wanted: Batch, batch: WireBatch) -> list[bytes]:
-        broker = self._writers.setdefault(wanted.magic, FakeBroker(versions=VERSIONS_BY_MAGIC[wanted.magic]))
+        broker = self._writer(wanted.magic)
         broker.caught()
         if wanted.producer_id != -1:
             broker.producer = (wanted.producer_id, wanted.producer_epoch)
@@ -100,6 +100,13 @@ class ClientTestee:
         if answer.error is not UNSET:
             raise CodecError("malformed", answer.error.message)
         return broker.caught()
+
+    def _writer(self, magic: int) -> FakeBroker:
+        """The broker of a release that takes *magic*.  The topic is listed, as some clients produce to no other."""
+        if magic not in self._writers:
+            self._writers[magic] = FakeBroker(versions=VERSIONS_BY_MAGIC[magic])
+            self._writers[magic].serve(TOPIC, b"")
+        return self._writers[magic]
 
     def close(self) -> None:
         """End the client."""

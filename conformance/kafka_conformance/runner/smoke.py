@@ -272,8 +272,11 @@ def _malformed(talk: _Talk, _hello: HelloReply) -> Iterator[SmokeCheck]:
         yield SmokeCheck("an error for a malformed batch", reply)
         return
     observation = observe(reply)
-    refused = isinstance(observation, Refused | Skipped) or (
-        isinstance(observation, Decoded | ConsumedRecords) and observation.error
+    # A client that reports nothing and requests the batch again and again has not taken it either.
+    refused = (
+        isinstance(observation, Refused | Skipped)
+        or (isinstance(observation, Decoded | ConsumedRecords) and observation.error is not None)
+        or (isinstance(observation, ConsumedRecords) and observation.stalled)
     )
     yield SmokeCheck("an error for a malformed batch", "" if refused else f"it answers {observation_kind(observation)}")
 

@@ -65,9 +65,6 @@ func tell(reader protocol.RecordReader) (batch, error) {
 		}
 		timestamp := each.Time.UnixMilli()
 		made := record{Offset: each.Offset, Timestamp: &timestamp, Key: key, Value: value, Headers: [][2][]byte{}}
-		if told.Magic == nil && timestamp == 0 {
-			made.Timestamp = nil // a v0 message looks so
-		}
 		for _, header := range each.Headers {
 			made.Headers = append(made.Headers, [2][]byte{append([]byte{}, header.Key...), header.Value})
 		}

@@ -12,8 +12,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-func readsOnly(*batch) ([]byte, error) { return nil, skipped("a Reader only reads") }
-
 // expressed has encode asked only for what a writer can be asked for.
 func expressed(encode func(*batch) ([]byte, error)) func(*batch) ([]byte, error) {
 	return func(wanted *batch) ([]byte, error) {

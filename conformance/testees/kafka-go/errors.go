@@ -2,14 +2,10 @@
 
 package main
 
-import (
-	"errors"
-	"io"
-	"os"
-	"strings"
-)
+import "strings"
 
-// kinds tells errors by their text, since kafka-go gives them no types; what is none of these comes from a decompressor.
+// kinds has kafka-go's own errors by their text, since they have no types.  Any other error comes from a library below it,
+// or is an end of file that kafka-go does not explain.
 var kinds = [][2]string{
 	{"crc32 checksum mismatch", "corrupt"},
 	{"unsupported message version", "unsupported_magic"},
@@ -18,24 +14,22 @@ var kinds = [][2]string{
 	{"the compression code is invalid", "unsupported_compression"},
 	{"impossible record set", "truncated"},
 	{"not enough bytes available", "truncated"},
-	{errStays.Error(), "truncated"},
 	{"cannot decode", "malformed"},
 	{"batch remain < 0", "malformed"},
-	{"multiple Read calls return no data or error", "malformed"},
-	{os.ErrDeadlineExceeded.Error(), "truncated"},
+}
+
+func kind(err error) string {
+	for _, each := range kinds {
+		if strings.Contains(err.Error(), each[0]) {
+			return each[1]
+		}
+	}
+	return "other"
 }
 
 func refused(err error) *refusal {
 	if err == nil {
 		return nil
 	}
-	for _, each := range kinds {
-		if strings.Contains(err.Error(), each[0]) {
-			return &refusal{each[1], err.Error()}
-		}
-	}
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return &refusal{"truncated", err.Error()}
-	}
-	return &refusal{"decompression", err.Error()}
+	return &refusal{kind(err), err.Error()}
 }

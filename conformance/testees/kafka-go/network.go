@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"math"
 	"net"
-	"os"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -18,12 +17,10 @@ import (
 type network struct {
 	net.Conn
 	records  []byte
-	aborted  [][2]int64
 	produces byte
 	produced []byte
 	asked    []byte
 	answers  bytes.Buffer
-	deadline time.Time
 }
 
 // connected is the Conn, over a network of its own.
@@ -40,11 +37,8 @@ func connect() {
 }
 
 func (n *network) Read(into []byte) (int, error) {
-	if n.answers.Len() == 0 && n.deadline.IsZero() {
-		select {} // for ever; Go's runtime sees that nothing can end this, says so and ends the program
-	}
 	if n.answers.Len() == 0 {
-		return 0, os.ErrDeadlineExceeded // the time until then is left out
+		select {} // for ever; Go's runtime sees that nothing can end this, says so and ends the program
 	}
 	return n.answers.Read(into)
 }
@@ -66,7 +60,7 @@ func (n *network) answer(frame []byte) []byte {
 		n.produced = producedIn(frame)
 		out = appendProduceResponse(out, n.produces)
 	case 1:
-		out = appendFetchResponse(out, n.records, n.aborted)
+		out = appendFetchResponse(out, n.records)
 	default: // ApiVersions 0: Produce, and Fetch from 0 to 10
 		out = append(out, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, n.produces, 0, 1, 0, 0, 0, 10)
 	}
@@ -74,12 +68,12 @@ func (n *network) answer(frame []byte) []byte {
 	return out
 }
 
-func (n *network) Close() error                          { return nil }
-func (n *network) SetReadDeadline(until time.Time) error { n.deadline = until; return nil }
-func (n *network) SetWriteDeadline(time.Time) error      { return nil }
+func (n *network) Close() error                     { return nil }
+func (n *network) SetReadDeadline(time.Time) error  { return nil }
+func (n *network) SetWriteDeadline(time.Time) error { return nil }
 
 // appendFetchResponse writes version 10, with one partition.
-func appendFetchResponse(out, records []byte, aborted [][2]int64) []byte {
+func appendFetchResponse(out, records []byte) []byte {
 	out = append(out, make([]byte, 4+2+4)...) // throttle time, error code, session
 	out = binary.BigEndian.AppendUint32(out, 1)
 	out = append(binary.BigEndian.AppendUint16(out, uint16(len(topic))), topic...)
@@ -87,12 +81,8 @@ func appendFetchResponse(out, records []byte, aborted [][2]int64) []byte {
 	out = append(out, make([]byte, 4+2)...) // partition, error code
 	out = binary.BigEndian.AppendUint64(out, math.MaxInt64)
 	out = binary.BigEndian.AppendUint64(out, math.MaxInt64)
-	out = append(out, make([]byte, 8)...) // log start offset
-	out = binary.BigEndian.AppendUint32(out, uint32(len(aborted)))
-	for _, each := range aborted {
-		out = binary.BigEndian.AppendUint64(out, uint64(each[0]))
-		out = binary.BigEndian.AppendUint64(out, uint64(each[1]))
-	}
+	out = append(out, make([]byte, 8)...)       // log start offset
+	out = binary.BigEndian.AppendUint32(out, 0) // aborted transactions
 	return append(binary.BigEndian.AppendUint32(out, uint32(len(records))), records...)
 }
 

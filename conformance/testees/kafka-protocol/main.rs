@@ -200,10 +200,9 @@ fn records(batch: &Value) -> Result<Vec<Record>, Outcome> {
 
 fn to_record(batch: &Value, base_offset: i64, given: &Value) -> Result<Record, Outcome> {
     let offset: i64 = integer(given, "offset", base_offset)?;
-    let base_sequence: i32 = integer(batch, "base_sequence", NO_SEQUENCE)?;
-    let sequence = match base_sequence {
-        // What the crate offers to those who have none. Batches of one codec are asked for so; it hides all else in them.
-        NO_SEQUENCE if batch["compression"] == "gzip" => NO_SEQUENCE,
+    let sequence = match integer(batch, "base_sequence", NO_SEQUENCE)? {
+        // What the crate offers to records without a producer.
+        NO_SEQUENCE => NO_SEQUENCE,
         // As the decoder gives it, so that the encoder finds the same base sequence.
         base => base.wrapping_add(offset.wrapping_sub(base_offset) as i32),
     };
@@ -253,20 +252,24 @@ fn describe(error: &anyhow::Error) -> Value {
     json!({"kind": kind(error), "message": format!("{error:#}").trim_end().chars().take(400).collect::<String>()})
 }
 
-/// Two classes say that the bytes ended; the rest are texts, and contexts that name the codec.
+/// Two classes say that the bytes ended; the crate's other errors are texts, and contexts that name the codec.  Any other
+/// error comes from a library below it.
 fn kind(error: &anyhow::Error) -> &'static str {
     let text = error.to_string();
-    if text.starts_with("Cyclic redundancy check failed") {
+    let names = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if names(&["Cyclic redundancy check failed"]) {
         "corrupt"
-    } else if text.starts_with("message sets v") || text.starts_with("Unknown record batch version") {
+    } else if names(&["message sets v", "Unknown record batch version"]) {
         "unsupported_magic"
-    } else if text.starts_with("Unknown compression algorithm") {
+    } else if names(&["Unknown compression algorithm"]) {
         "unsupported_compression"
-    } else if ["decompress", "snappy", "block"].iter().any(|word| text.contains(word)) {
+    } else if names(&["decompress", "snappy", "block"]) {
         "decompression"
     } else if error.is::<NotEnoughBytesError>() || error.is::<TryGetError>() {
         "truncated"
-    } else {
+    } else if names(&["Unexpected negative", "Version mismatch", "too large", "Too many"]) {
         "malformed"
+    } else {
+        "other"
     }
 }

@@ -1,18 +1,18 @@
-//! Serves the record codec of the crate rskafka by the testee protocol, version 1.
+//! Serves the crate rskafka by the testee protocol, version 1: its record codec, or with the argument `client` its client.
 //!
 //! A panic is not caught: in a consumer it is one too, and the runner sees the process end.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufRead, Cursor, Write};
 
 use base64::{engine::general_purpose::STANDARD, Engine};
-use rskafka::chrono::{DateTime, Utc};
 use rskafka::protocol::primitives::Records;
 use rskafka::protocol::record::{
     ControlBatchOrRecords, Record, RecordBatch, RecordBatchCompression, RecordBatchTimestampType, RecordHeader,
 };
 use rskafka::protocol::traits::{ReadError, ReadType, WriteType};
 use serde_json::{json, Value};
+
+mod client;
 
 const VERSION: &str = "0.6.0";
 const COMPRESSIONS: [(&str, RecordBatchCompression); 5] = [
@@ -34,6 +34,9 @@ fn skip<T>(reason: impl Into<String>) -> Result<T, Unwritten> {
 }
 
 fn main() -> io::Result<()> {
+    if std::env::args().nth(1).as_deref() == Some("client") {
+        return client::serve();
+    }
     let mut replies = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let reply = match serde_json::from_str::<Value>(&line?) {
@@ -50,7 +53,6 @@ fn main() -> io::Result<()> {
 fn answer(request: &Value) -> Value {
     let mut reply = match request["op"].as_str() {
         Some("hello") => return hello(),
-        Some("decode") if is_client() && request["aborted"].is_array() => committed(&request["data"]),
         Some("decode") => match request["many"].as_array() {
             Some(many) => json!({"many": many.iter().map(decode).collect::<Vec<_>>()}),
             None => decode(&request["data"]),
@@ -68,17 +70,8 @@ fn answer(request: &Value) -> Value {
 
 fn hello() -> Value {
     let able = json!({"magics": [2], "compressions": COMPRESSIONS.map(|(name, _)| name)});
-    let (name, writes) = match is_client() {
-        true => ("rskafka-client", json!({"magics": [], "compressions": []})),
-        false => ("rskafka", able.clone()),
-    };
-    json!({"protocol": 1, "name": name, "version": VERSION, "language": "rust",
-           "runtime": "rust, release profile", "decode": able, "encode": writes, "append": false, "many": true, "committed": is_client()})
-}
-
-/// Whether records are given as a `PartitionClient` gives them.
-fn is_client() -> bool {
-    std::env::args().nth(1).as_deref() == Some("client")
+    json!({"protocol": 1, "name": "rskafka", "version": VERSION, "language": "rust",
+           "runtime": "rust, release profile", "decode": able, "encode": able, "append": false, "many": true})
 }
 
 // --- decode -------------------------------------------------------------------------------------
@@ -97,20 +90,6 @@ fn decode(data: &Value) -> Value {
             json!({"batches": [], "error": {"kind": kind, "message": message}})
         }
     }
-}
-
-/// What `PartitionClient::fetch_records` gives, which asks the broker for committed records: the list of aborted
-/// transactions in the answer is not looked at, and markers are left out, as in `extract_records`.
-fn committed(data: &Value) -> Value {
-    let mut answer = decode(data);
-    let batches = answer["batches"].take();
-    let data = batches.as_array().into_iter().flatten().filter(|batch| batch["control"] != json!(true));
-    let records: Vec<Value> = data.flat_map(|batch| batch["records"].as_array().cloned().unwrap_or_default()).collect();
-    let mut reply = json!({ "records": records });
-    if answer["error"].is_object() {
-        reply["error"] = answer["error"].take();
-    }
-    reply
 }
 
 /// The magic and a delete horizon are not exposed, nor is what a control record holds beside its type.
@@ -143,15 +122,8 @@ fn record(batch: &RecordBatch, record: &Record) -> Result<Value, (&'static str, 
         let (first, delta) = (batch.first_timestamp, record.timestamp_delta);
         ("malformed", format!("Timestamp overflow (first_timestamp={first}, delta={delta}"))
     })?;
-    if is_client() && DateTime::<Utc>::from_timestamp_millis(timestamp).is_none() {
-        return Err(("malformed", format!("Not a valid timestamp ({timestamp})")));
-    }
-    let headers = record.headers.iter().map(|header| (&header.key, &header.value));
-    let headers: Vec<(&String, &Vec<u8>)> = match is_client() {
-        true => headers.collect::<BTreeMap<_, _>>().into_iter().collect(),
-        false => headers.collect(),
-    };
-    let headers = headers.iter().map(|(key, value)| json!([STANDARD.encode(key), STANDARD.encode(value)]));
+    let headers = record.headers.iter();
+    let headers = headers.map(|header| json!([STANDARD.encode(&header.key), STANDARD.encode(&header.value)]));
     Ok(json!({
         "offset": batch.base_offset.wrapping_add(record.offset_delta as i64),
         "timestamp": timestamp,
@@ -165,18 +137,23 @@ fn bytes(value: &Value) -> Option<Vec<u8>> {
     value.as_str().map(|text| STANDARD.decode(text).expect("base64 from the runner"))
 }
 
-/// Three classes of error; what is wrong with the bytes is told by text.
+/// An IO error comes from a library below the crate, or is an end of file.
 fn kind(error: &ReadError) -> &'static str {
-    let text = error.to_string();
     match error {
         ReadError::IO(error) if error.kind() == io::ErrorKind::UnexpectedEof => "truncated",
-        ReadError::IO(_) => "decompression",
+        ReadError::IO(_) => "other",
+        _ => kind_of(&error.to_string()),
+    }
+}
+
+/// The crate's errors are told apart by their text.
+fn kind_of(text: &str) -> &'static str {
+    let is_snappy = ["snappy: ", "Snappy-compressed", "Snappy compression"].iter().any(|each| text.contains(each));
+    match text {
         _ if text.contains("CRC error") => "corrupt",
         _ if text.contains("Invalid magic number") => "unsupported_magic",
         _ if text.contains("Invalid compression type") => "unsupported_compression",
-        _ if text.contains("snappy: ") || text.contains("Snappy-compressed") || text.contains("Snappy compression") => {
-            "decompression"
-        }
+        _ if is_snappy => "decompression",
         _ => "malformed",
     }
 }
