@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kafka_conformance.judge.observation import Decoded
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.runner.smoke import passed, smoke
@@ -316,7 +316,8 @@ def test_another_release_is_built_and_run(name: str, version: str) -> None:
         (answered,) = sandbox.ask([CaseRequest(log)])
     finally:
         sandbox.close()
-    assert isinstance(answered.observation, Decoded)
+    assert isinstance(answered.observation, Decoded | ConsumedRecords)
+    assert answered.observation.error is None
 
 
 def test_virtual_machines_get_their_memory(shipped: tuple[recipe.BuildRecipe, ...], toys: Path) -> None:
