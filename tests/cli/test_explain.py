@@ -159,7 +159,8 @@ def test_errors_carry_their_rule() -> None:
     assert "corrupt: stored crc 1, computed crc " in text
     assert "at batch.crc, byte 17" in text
     assert "CRC-07  A CRC that does not match is a CorruptRecordException." in text
-    assert "sources: seed 002:545" in text
+    assert "sources: DefaultRecordBatch#ensureValid, " in text
+    assert "seed 002:545" in text
     assert text.splitlines()[-1].startswith("✗ corrupt: ")
 
 

@@ -96,8 +96,11 @@ def describe(error: RecordFormatError, width: int) -> Iterator[Text]:
 
 
 def wrap_text(text: Text, width: int) -> Iterable[Text]:
-    """The text on lines of at most *width* cells; at least one line."""
-    return text.wrap(ANYWHERE, width) or [text]
+    """The text on lines of at most *width* cells, without trailing spaces; at least one line."""
+    lines = list(text.wrap(ANYWHERE, width)) or [text]
+    for line in lines:
+        line.rstrip()
+    return lines
 
 
 def where(error: RecordFormatError) -> str:
