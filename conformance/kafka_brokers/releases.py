@@ -161,12 +161,10 @@ SUPPORTED_AS_OF: Final = "2026-11-23"
 # 3.9 is the last release with ZooKeeper, and the one from which clusters move to 4.x (KIP-833).
 FIRST_SUPPORTED: Final = "3.9"
 LAST_SUPPORTED: Final = "4.4"
-# The oldest release whose logs count as `old_logs`.  0.10 brought format v1 (KIP-31, KIP-32, in 2016); what earlier
-# releases wrote as v0 no recorded release since then stores unchanged.
-OLDEST_LOGS: Final = "0.10.0"
-# For bytes that Kafka refuses: brokers since 0.11 check records of v0 and v1, so that a log has such bytes only
-# if a broken producer wrote them before (KIP-98, in 2017).
-OLDEST_INVALID_LOGS: Final = "0.11.0"
+# The oldest release whose logs of v2 batches, and of bytes that Kafka refuses, count as `old_logs` (KIP-98, in 2017).
+# Older releases store any magic without a look at it, and messages of v0 and v1 without a look at their fields: a log
+# has broken ones only if a broken producer wrote them before.
+OLDEST_LOGS: Final = "0.11.0"
 
 _RANGE: Final = re.compile(r"(?P<first>\d+(?:\.\d+){1,3})(?:(?P<dots>\.\.)(?P<last>\d+(?:\.\d+){1,3})?)?")
 

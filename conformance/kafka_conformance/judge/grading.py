@@ -18,6 +18,8 @@ The strength of a case's first rule is that of the table, with these exceptions:
     broken bytes that are accepted with their one plain reading should, at most
     valid bytes that are refused                                must: how a field is shown may be
                                                                 a recommendation, reading it is not
+    valid v0 or v1 messages whose compression the codec says    should, at most: a codec may declare that it
+    that it does not read                                       does not read a format
     memory, where CMP-10 (nothing limits it) is among the rules may
     memory, where Kafka's Java client takes about as much       may
     memory, elsewhere                                           must
@@ -320,7 +322,7 @@ def grade_finding(
     if effect is None:
         return None
     found = case_reach(case, supported) if reach is None else reach
-    strength = rule_strength(case, effect, lenient=is_lenient(case, line, found.reach))
+    strength = rule_strength(case, effect, lenient=is_lenient(case, line, found.reach) or is_declared(case, line))
     if effect == "memory" and java_takes_as_much(case, line):
         strength = "may"
     row = grade_row(strength, case.expect.verdict, found.reach, effect)
@@ -369,6 +371,14 @@ def is_unusual(case: Case) -> bool:
     data = input_of(case)
     assert isinstance(data, bytes)
     return not (has_usual_times(case.expect.batches) and is_canonical(data, case.expect.batches))
+
+
+def is_declared(case: Case, line: JudgedLine) -> bool:
+    """Whether valid messages of v0 or v1 are refused with the codec's own word for a compression it does not read."""
+    error = line.observation.get("error")
+    declines = isinstance(error, Mapping) and error.get("kind") == "unsupported_compression"
+    old = bool(case.expect.batches) and all(batch.magic < MAGIC_VALUE_V2 for batch in case.expect.batches)
+    return line.outcome == "rejects_valid" and declines and old
 
 
 def is_lenient(case: Case, line: JudgedLine, reach: Reach) -> bool:

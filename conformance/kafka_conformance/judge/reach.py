@@ -8,7 +8,9 @@ needed) is measured by `kafkaproof dossier --measure RELEASE` and kept in
 Recorded answers of brokers decide: a release that stored the bytes of a decode
 case and served them brings them to every consumer.  Bytes that no client may
 send (markers, append time, gaps that the cleaner leaves) come from brokers
-themselves.  A checksum that does not match is damage.  What is left takes a
+themselves.  Messages of v0 and v1 that an older release stored are in logs that
+supported releases still serve: recorded, too.  A checksum that does not match is
+damage, and so is an unknown magic as the only wrong byte.  What is left takes a
 hostile peer, or a release that is no longer supported.
 
 `source` says on what a reach rests: recorded or measured answers, the
@@ -30,10 +32,11 @@ import msgspec
 from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.progress import progress
-from kafka_brokers.releases import OLDEST_INVALID_LOGS, OLDEST_LOGS, RELEASES, SUPPORTED, SupportedReleases
+from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedReleases
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
+from kafka_conformance.judge.written import opened
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.case import Case, Recipe
@@ -42,6 +45,7 @@ from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Edit, Made, Produce, Scena
 from kafka_corpus.vector_format import content_hash, input_of
 from kafka_corpus.vectors import package_root
 from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records import attributes as bits
 from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.compression import decompress
@@ -502,6 +506,8 @@ def bytes_reach(
         return CaseReach("any_producer", now, source, "A supported broker stores and serves the bytes.")
     if case.expect.verdict == "valid" and (found := _of_valid(case, data, supported)) is not None:
         return found
+    if case.expect.verdict != "invalid" and (found := _of_old_log(case, data, stored, source, supported)) is not None:
+        return found
     if case.expect.verdict != "valid" and is_damaged(data, len(case.expect.batches)):
         return CaseReach("rot", (), "shape", "A checksum or a size does not match the bytes.")
     if alone := _stored_alone(case, data, supported):
@@ -547,10 +553,15 @@ def is_damaged(data: bytes, sound: int) -> bool:
 
 
 def has_bad_checksum(entry: bytes) -> bool:
-    """Whether the checksum in a complete entry is not that of its bytes; false for an unknown magic."""
+    """Whether the checksum in a complete entry is not that of its bytes.
+
+    An unknown magic counts if it is the only damage: with another magic the checksum is right.  That of v2 does not
+    cover the magic, so that brokers serve such a batch from their disk (`log_segments.unknown_magic_is_served`).
+    """
     magic = entry[MAGIC_OFFSET]
     if magic > MAGIC_VALUE_V2:
-        return False
+        known = (entry[:MAGIC_OFFSET] + bytes([each]) + entry[MAGIC_OFFSET + 1 :] for each in range(MAGIC_VALUE_V2 + 1))
+        return not all(map(has_bad_checksum, known))
     at, compute = (17, checksum_v2) if magic == MAGIC_VALUE_V2 else (12, checksum_legacy)
     return len(entry) < at + 4 or int.from_bytes(entry[at : at + 4], "big") != compute(entry)
 
@@ -591,16 +602,104 @@ def _stores(case: Case, scenario: Scenario, entry: bytes, release: str) -> bool:
     return answers is not None and reach_result(case, entry, answers[0]).reaches
 
 
+# Scenarios that put messages of an old format on a broker's disk and fetch them, by magic.
+FROM_DISK: Final = {0: "log_segments.mixed_formats[v0]", 1: "log_segments.mixed_formats[v1]"}
+# The first release with each format (KIP-31 and KIP-32, KIP-98); older ones stored any magic without a look at it.
+FIRST_OF_MAGIC: Final = {0: "0.8", 1: "0.10.0", 2: "0.11.0"}
+# Entries that the cleaner of an old release wrote and no producer could: the releases.
+OLD_CLEANERS: Final[Mapping[str, tuple[str, ...]]] = {"history.wrapper_converted_by_the_cleaner": ("0.10.0.1",)}
+
+
+@cache
+def serving_releases(magic: int) -> tuple[str, ...]:
+    """The releases that serve messages of *magic* 0 or 1 from their disk as they are, as recorded; oldest first."""
+    recorded = _recorded().get(FROM_DISK[magic])
+    by_release = {} if recorded is None else recorded.by_release()
+    return tuple(order(name for name, steps in by_release.items() if magic in _magics(steps[0].data)))
+
+
+def _magics(data: bytes) -> set[int]:
+    return {data[start + MAGIC_OFFSET] for start, _ in complete_entries(data)}
+
+
+def _of_old_log(
+    case: Case, data: bytes, stored: Sequence[str], source: Source, supported: SupportedReleases
+) -> CaseReach | None:
+    """The reach of messages of v0 and v1 that older releases stored, and supported ones serve from their disk."""
+    old = {magic for magic in _magics(data) if magic < MAGIC_VALUE_V2}
+    now = [name for name in _names() if supported.covers(name) and all(name in serving_releases(each) for each in old)]
+    if not old or not now:
+        return None
+    writers = tuple(name for name in stored if release_number(name) >= release_number(FIRST_OF_MAGIC[max(old)]))
+    if not writers and case.expect.verdict == "valid":
+        writers, source = (OLD_CLEANERS[case.id], "shape") if case.id in OLD_CLEANERS else _writers(case, data)
+    if not writers:
+        return None
+    wrote = CaseReach("old_logs", writers).span()
+    return CaseReach(
+        "old_logs", writers, source, f"A log that {wrote} wrote has the bytes; {now[0]} to {now[-1]} serve it."
+    )
+
+
+def _writers(case: Case, data: bytes) -> tuple[tuple[str, ...], Source]:
+    """The releases that store the old messages of *data*, each sent alone; none if one of them is stored by none.
+
+    Brokers set the bit and the time of LogAppendTime themselves (`fetch_conversion.v1_on_an_append_time_topic`).
+    Where an entry has the form of Kafka's own writer, the releases are those whose newest format it is.
+    """
+    found: set[str] = set()
+    source: Source = "shape"
+    for start, end in complete_entries(data):
+        entry = data[start:end]
+        if entry[MAGIC_OFFSET] >= MAGIC_VALUE_V2:
+            if not is_canonical(entry, decode(entry)):
+                return (), source
+            continue
+        sent = _with_create_time(entry)
+        if _is_as_kafka_writes(sent, of_bytes=_prefix_of(case) in _OF_BYTES):
+            found.update(name for name in _names() if _writes(name, entry[MAGIC_OFFSET]))
+            continue
+        scenario = Scenario(steps=(Produce(data=sent, api_version=_LAST_PRODUCE_OF_V1),), until=LAST_OF_V1).bounded()
+        writers = {name for name in _names() if scenario.concerns(name) and _stores(case, scenario, sent, name)}
+        if not writers:
+            return (), source
+        found |= writers
+        source = "predicted"
+    return tuple(order(found)), source
+
+
+def _is_as_kafka_writes(entry: bytes, *, of_bytes: bool) -> bool:
+    """Whether a message is as Kafka's writer makes it; compressed bytes may differ if the case is not *of_bytes*."""
+    batch = decode(entry)[0]
+    written = _encoded(batch)
+    if of_bytes or batch.compression == "none" or not written:
+        return written == entry
+    return opened(written) == opened(entry)
+
+
+def _writes(release: str, magic: int) -> bool:
+    """Whether *magic* is the newest format of *release*."""
+    first, after = (release_number(FIRST_OF_MAGIC[each]) for each in (magic, magic + 1))
+    return first <= release_number(release) < after
+
+
+def _with_create_time(entry: bytes) -> bytes:
+    """A message of v0 or v1 as its producer sent it: without the bit of LogAppendTime in v1."""
+    at = MAGIC_OFFSET + 1
+    if entry[MAGIC_OFFSET] != 1 or not entry[at] & bits.TIMESTAMP_TYPE_MASK:
+        return entry
+    sent = entry[:at] + bytes([entry[at] & ~bits.TIMESTAMP_TYPE_MASK]) + entry[at + 1 :]
+    return sent[:LOG_OVERHEAD] + checksum_legacy(sent).to_bytes(4, "big") + sent[MAGIC_OFFSET:]
+
+
 def _of_the_past(case: Case, data: bytes, stored: Iterable[str], source: Source) -> CaseReach:
     """The reach of bytes that no supported broker stores."""
-    is_valid = case.expect.verdict == "valid"
-    oldest = OLDEST_LOGS if is_valid else OLDEST_INVALID_LOGS
     then = tuple(stored)
-    kept = tuple(name for name in then if release_number(name) >= release_number(oldest))
+    kept = tuple(name for name in then if release_number(name) >= release_number(OLDEST_LOGS))
     if kept:
         return CaseReach("old_logs", kept, source, f"A log that {kept[0]} to {kept[-1]} wrote has the bytes.")
     if starts_with_legacy(data):
-        return CaseReach("retired", then, source, "No release that is still served stores the bytes.")
+        return CaseReach("retired", then, source, "No supported release takes such bytes, or wrote them to a log.")
     return CaseReach("hostile", (), source, "No broker stores the bytes: only a broken or malicious peer sends them.")
 
 
