@@ -61,6 +61,12 @@ class CannotRunHere(click.ClickException):
         click.echo(self.message, file=file, err=True)
 
 
+class SpeaksNoProtocol(CannotRunHere):
+    """The command line names a program that is no testee."""
+
+    exit_code = USAGE
+
+
 def why_not_here(error: Exception) -> str:
     """The text and hint of a testee or broker that cannot run here; empty for other errors."""
     from kafka_brokers.interface import NoBroker
@@ -97,7 +103,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except Exception as error:
             if reason := why_not_here(error):
-                raise CannotRunHere(reason) from error
+                refused = getattr(error, "exit_code", CANNOT_RUN) == USAGE
+                raise (SpeaksNoProtocol if refused else CannotRunHere)(reason) from error
             raise
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,9 +1,10 @@
-"""How far a run is: a bar on a terminal, a line now and then elsewhere; always on standard error."""
+"""Progress of a run: a bar on a terminal, a line now and then elsewhere; always on standard error."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -12,13 +13,57 @@ Progress = Callable[[int, int, int], None]
 """Called with the cases done, all cases, and the findings up to now."""
 
 SECONDS_BETWEEN_LINES: Final = 5.0
+# Seconds over which a rate is measured: starts are fast, expensive cases are slow.
+RATE_SECONDS: Final = 20.0
+# Seconds before a first rate is shown.
+LEAST_SECONDS: Final = 1.0
+
+
+class Pace:
+    """The rate of a run over the last `RATE_SECONDS`, and the time that is left at that rate."""
+
+    def __init__(self, now: float) -> None:
+        self._known: deque[tuple[float, int]] = deque([(now, 0)])
+
+    def update(self, now: float, done: int) -> None:
+        """Note that so many are *done*."""
+        self._known.append((now, done))
+        while len(self._known) > 2 and now - self._known[1][0] >= RATE_SECONDS:
+            self._known.popleft()
+
+    def rate(self) -> float:
+        """How many a second; 0 while that is unknown."""
+        (began, before), (now, done) = self._known[0], self._known[-1]
+        return (done - before) / (now - began) if now - began >= LEAST_SECONDS else 0.0
+
+    def text(self, total: int, unit: str) -> str:
+        """Rate and time left, such as `120 cases/s, 25 s left`; empty while no rate is known."""
+        rate, done = self.rate(), self._known[-1][1]
+        if rate <= 0:
+            return ""
+        shown = f"{rate:,.0f} {unit}/s" if rate >= 10 else f"{rate:.1f} {unit}/s"
+        return f"{shown}, {duration((total - done) / rate)} left"
+
+
+def duration(seconds: float) -> str:
+    """A duration in one or two units.
+
+    >>> duration(9.4), duration(75), duration(3720)
+    ('9 s', '1 min 15 s', '1 h 2 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 @contextmanager
 def progress(name: str, counted: str = "findings", unit: str = "cases") -> Iterator[Progress]:
     """A progress callback while *name* runs, in *unit*; the third number counts *counted*."""
     if sys.stderr.isatty():
-        with _bar(name, counted) as on_progress:
+        with _bar(name, counted, unit) as on_progress:
             yield on_progress
     else:
         yield _lines(name, counted, unit)
@@ -44,7 +89,7 @@ def progress_of(names: Sequence[str]) -> Iterator[Callable[[str], Progress]]:
 
 
 @contextmanager
-def _bar(name: str, counted: str) -> Iterator[Progress]:
+def _bar(name: str, counted: str, unit: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -53,21 +98,33 @@ def _bar(name: str, counted: str) -> Iterator[Progress]:
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(f"{{task.fields[findings]}} {counted}"),
+        TextColumn("{task.fields[pace]}"),
         TimeElapsedColumn(),
     )
+    pace = Pace(time.monotonic())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(name, total=None, findings=0)
-        yield lambda done, total, findings: bar.update(task, completed=done, total=total, findings=findings)
+        task = bar.add_task(name, total=None, findings=0, pace="")
+
+        def on_progress(done: int, total: int, findings: int) -> None:
+            pace.update(time.monotonic(), done)
+            bar.update(task, completed=done, total=total, findings=findings, pace=pace.text(total, unit))
+
+        yield on_progress
 
 
 def _lines(name: str, counted: str, unit: str) -> Progress:
     last = time.monotonic()
+    pace = Pace(last)
 
     def on_progress(done: int, total: int, findings: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= SECONDS_BETWEEN_LINES:
-            last = time.monotonic()
-            sys.stderr.write(f"{name}: {done:,} of {total:,} {unit}, {findings:,} {counted}\n")
+        now = time.monotonic()
+        pace.update(now, done)
+        if now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            text = pace.text(total, unit)
+            shown = f"{name}: {done:,} of {total:,} {unit}, {findings:,} {counted}"
+            sys.stderr.write(f"{shown}; {text}\n" if text else f"{shown}\n")
             sys.stderr.flush()
 
     return on_progress

@@ -179,7 +179,7 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str, row: str
 
     item.user_properties.append((PROPERTY, f"{verdict.outcome} {file}"))
     item.user_properties.append((f"{PROPERTY}_case", case.id))
-    if verdict.outcome == "skipped":
+    if verdict.outcome in ("skipped", "not_asked"):
         pytest.skip(verdict.why)
     if verdict.outcome == "agree":
         return

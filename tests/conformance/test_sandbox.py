@@ -5,15 +5,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.conformance.misbehaving import ANSWERED, BAD, FINE, REPLY, SHORT, Make, Script, misbehaving
 
-from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, Skipped
-from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Garbled, Hung, NotSent
+from kafka_conformance.runner.requests import MAX_UNANSWERED, CaseRequest
 from kafka_conformance.runner.sandbox import NOT_SENT
-from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.connection import CannotRun, NoHello
 from kafka_conformance.testees.protocol import MAX_LINE
 
 
@@ -256,7 +257,9 @@ def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) 
     observations = [answer.observation for answer in made.ask([FINE] * 20)]
 
     assert isinstance(observations[0], Hung)
-    assert observations[-1] == Skipped(NOT_SENT, by_runner=True)
+    assert observations[MAX_UNANSWERED:] == [NotSent(NOT_SENT)] * (20 - MAX_UNANSWERED)
+    other = next(made.another().ask([FINE])).observation
+    assert other == NotSent(NOT_SENT)
 
 
 @pytest.mark.parametrize(
@@ -271,3 +274,37 @@ def test_no_hello_is_no_run(setup: str, hello: str, said: str, script: Script, s
     """A testee that does not say hello cannot be run, and the error has the reason."""
     with pytest.raises(CannotRun, match=said):
         sandbox(script(REPLY, setup=setup, hello=hello)).hello()
+
+
+SOON_GIVEN_UP = 0.4
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        ("time.sleep(60)", r"no reply to hello within 0 s"),
+        ("print('Up\\x1b[31m: port 80', flush=True); time.sleep(60)", r"first line was 'Up.*: port 80'"),
+        ("while True: print('tick', flush=True); time.sleep(0.01)", "first line was 'tick'"),
+        ("print('usage: me FILE', flush=True); sys.exit()", "exit code 0; its first line was 'usage: me FILE'"),
+        ("while True: pass", "no reply to hello within 0 s"),
+    ],
+)
+def test_a_testee_without_hello_is_given_up_at_once(setup: str, said: str, script: Script, sandbox: Make) -> None:
+    """A program that does not speak the protocol is started once; the error quotes its first line."""
+    connection = replace(script(REPLY, setup=setup), hello_seconds=SOON_GIVEN_UP)
+    made = sandbox(connection)
+    with pytest.raises(NoHello, match=said) as raised:
+        made.hello()
+
+    assert made.tally.starts == 1
+    assert raised.value.exit_code == 2
+    assert str(raised.value).isprintable()
+
+
+def test_loading_code_is_no_silence(script: Script, sandbox: Make) -> None:
+    """A testee that works and takes memory has more time for hello than one that is silent."""
+    work = "while time.process_time() < end: kept.append(bytearray(1 << 16))"
+    load = f"kept, end = [], time.process_time() + 0.6\n{work}"
+    made = sandbox(replace(script(REPLY, setup=load), hello_seconds=SOON_GIVEN_UP))
+
+    assert made.hello().name == "script"

@@ -15,7 +15,7 @@ from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, find_release
 from kafka_brokers.scenarios import recorder as answer_recorder
 from kafka_conformance.judge.reach import replay_cases
-from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
@@ -80,10 +80,10 @@ def record_command(
 
 
 def _cases(only: Sequence[str]) -> list[Case]:
-    cases = select(load_vectors(), only)
-    if not cases:
-        raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
-    return cases
+    corpus = load_vectors()
+    if problem := unmatched_pattern(corpus, only):
+        raise click.UsageError(f"--only: {problem}; kafkaproof corpus list shows them")
+    return select(corpus, only)
 
 
 def _starter(contained: bool) -> Callable[..., JvmBroker]:

@@ -26,7 +26,7 @@ from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
-from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun
@@ -222,7 +222,7 @@ def _cannot_run(name: str, error: CannotRun | OSError) -> CertifyOutcome:
     text = printable(str(error), 2000)
     click.echo(f"{text}\n  hint: {hint}" if hint else text, err=True)
     document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, **_NOTHING}
-    return CertifyOutcome(name, document, CANNOT_RUN)
+    return CertifyOutcome(name, document, getattr(error, "exit_code", CANNOT_RUN))
 
 
 def _stopped(name: str, path: Path, stopped: Interrupted) -> CertifyOutcome:
@@ -258,7 +258,7 @@ def _write_together(done: Sequence[CertifyOutcome], settings: CertifySettings) -
     if len(done) > 1 and made:
         from kafka_conformance.reports.output import write_together
 
-        not_run = {each.name: each.why for each in done if each.code == CANNOT_RUN}
+        not_run = {each.name: each.why for each in done if each.made is None and each.code != INTERRUPTED}
         write_together(made, settings.formats, settings.folder, not_run)
 
 
@@ -440,11 +440,12 @@ def _check_name(name: str) -> None:
 
 def _cases(only: Sequence[str]) -> list[Case]:
     try:
-        cases = select(load_vectors(ops=(*CODEC_OPS, "append")), only)
+        corpus = load_vectors(ops=(*CODEC_OPS, "append"))
     except (OSError, ValueError) as error:
         click.echo(f"the corpus cannot be read: {error}", err=True)
         sys.exit(CANNOT_RUN)
-    if not cases:
-        raise click.UsageError(f"no case matches --only {' '.join(only)}; kafkaproof corpus list shows them")
+    if problem := unmatched_pattern(corpus, only):
+        raise click.UsageError(f"--only: {problem}; kafkaproof corpus list shows them")
+    cases = select(corpus, only)
     gc.freeze()  # cases live until the end; the garbage collector need not scan them
     return cases

@@ -40,7 +40,7 @@ from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, is_canonical
-from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
 from kafka_records import Batch, Header, Record, RecordFormatError
@@ -101,7 +101,7 @@ class JudgedLine(Protocol):
 
 def effect_of(case: Case, line: JudgedLine) -> Effect | None:
     """The effect of a judged case; None if it is no finding."""
-    if line.outcome in ("agree", "skipped"):
+    if line.outcome == "agree" or line.outcome in OPEN:
         return None
     if line.outcome != "wrong_data":
         return _BY_OUTCOME[line.outcome]

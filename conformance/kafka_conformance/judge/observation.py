@@ -6,6 +6,7 @@
     Played                  a broker's answers to the steps of a scenario
     Refused                 it reported an error
     Skipped                 it said that it does not do this
+    NotSent                the runner had given it up
     Crashed, Hung, Exceeded, Garbled    the sandbox had to say it for the testee
 
 Observations are values; nothing that a testee does is an exception of ours.
@@ -88,6 +89,13 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class NotSent:
+    """The runner had given the testee up, and did not send the case."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Crashed:
     """The process ended with the question in hand."""
 
@@ -139,6 +147,7 @@ Observation = (
     | ScenarioAnswers
     | Refused
     | Skipped
+    | NotSent
     | Crashed
     | Hung
     | Exceeded
@@ -191,7 +200,7 @@ def how_it_ended(ending: Crashed | Exceeded | Hung) -> str:
 
 
 # Names of results differ from the lower-cased class name where they were published earlier.
-_KINDS: Final[dict[type, str]] = {ConsumedRecords: "consumed", ScenarioAnswers: "played"}
+_KINDS: Final[dict[type, str]] = {ConsumedRecords: "consumed", ScenarioAnswers: "played", NotSent: "not_sent"}
 
 
 def observation_kind(observation: Observation) -> str:
@@ -234,6 +243,8 @@ def _ending_fields(observation: Observation) -> dict[str, Any]:
     match observation:
         case Skipped(reason, by_runner):
             return {"reason": reason} | ({"by_runner": True} if by_runner else {})
+        case NotSent(reason):
+            return {"reason": reason}
         case Crashed(signal, exit_code, stderr):
             return {"signal": signal, "exit_code": exit_code, "stderr": stderr}
         case Hung(seconds, stderr):

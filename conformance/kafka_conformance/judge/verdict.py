@@ -20,6 +20,9 @@ wrong_data       other data than is right, without a word: the worst
                      key that is not UTF-8 made text), or a wish that a writer
                      did not follow without harm to the records
 
+flaky      a hang, exhausted memory or a crash by a limit that does not happen each time
+not_asked  the testee had answered none of the requests before
+
 A case that is `acceptable` may be refused or answered; other data than the
 expected is wrong there too.  Batches delivered before an error must be the
 first of those expected.
@@ -46,6 +49,7 @@ from kafka_conformance.judge.observation import (
     Exceeded,
     Garbled,
     Hung,
+    NotSent,
     Observation,
     Refused,
     ScenarioAnswers,
@@ -62,12 +66,15 @@ from kafka_records import RecordFormatError, decode
 
 Severity = Literal["wrong_data", "crash", "hang", "memory", "accepts_invalid", "rejects_valid", "wrong_error", "lossy"]
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
-Outcome = Severity | Literal["agree", "skipped"]
-OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "agree", "skipped")
+# No verdict: the answer varies, the testee does not do this, or it was given up before.
+Open = Literal["flaky", "skipped", "not_asked"]
+OPEN: Final[tuple[Open, ...]] = get_args(Open)
+Outcome = Severity | Literal["agree"] | Open
+OUTCOMES: Final[tuple[Outcome, ...]] = (*SEVERITIES, "flaky", "agree", "skipped", "not_asked")
 # Two letters for a cell of a matrix.
 SHORT: Final[dict[Outcome, str]] = {
     "wrong_data": "WD", "crash": "CR", "hang": "HG", "memory": "ME", "accepts_invalid": "AI", "rejects_valid": "RV",
-    "wrong_error": "WE", "lossy": "LO", "agree": "✓", "skipped": "–",
+    "wrong_error": "WE", "lossy": "LO", "flaky": "FL", "agree": "✓", "skipped": "–", "not_asked": "?",
 }  # fmt: skip
 
 
@@ -113,7 +120,7 @@ class Verdict:
     """How an observation compares with what is right.
 
     Attributes:
-        outcome: a severity, `agree` or `skipped`.
+        outcome: a severity, `agree`, or one of `OPEN`.
         field: the first field that differs, as `batches[0].records[3].timestamp`.
         why: what differed, on one line.
         also: further fields that differ, without indexes.
@@ -137,6 +144,8 @@ def judge(case: Case, observation: Observation) -> Verdict:
     match observation:
         case Skipped(reason):
             return Verdict("skipped", why=reason)
+        case NotSent(reason):
+            return Verdict("not_asked", why=reason)
         case Crashed():
             return Verdict("crash", why=how_it_ended(observation))
         case Garbled(why):
@@ -253,5 +262,5 @@ def _worse(one: Verdict, other: Verdict) -> Verdict:
 
 
 def outcome_rank(outcome: Outcome) -> int:
-    """0 for the worst; `agree` and `skipped` come last."""
+    """0 for the worst; `agree`, `skipped` and `not_asked` come last."""
     return OUTCOMES.index(outcome)

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from enum import Enum
 from fcntl import fcntl
 from itertools import count
@@ -106,6 +107,10 @@ class Child:
         """Resident bytes that it took since the wait for the last line began; 0 where unknown."""
         return self._meter.taken if self._meter else 0
 
+    def watch(self, most_between: float = MOST_BETWEEN_LOOKS) -> Watch | None:
+        """A watch over its CPU time, from now on; None where that is not known."""
+        return Watch(self.pid, most_between) if self._local else None
+
     def usage(self) -> Usage | None:
         """Resources used by the process and its descendants so far; None where unknown."""
         return usage(self.pid) if self._local else None
@@ -146,7 +151,7 @@ class Child:
         line = self._read_until(began + min(limit.seconds, SOON))
         if line is not ReadFailure.LATE:
             return line
-        watch = Watch(self.pid, MOST_BETWEEN_LOOKS) if self._local else None
+        watch = self.watch()
         while line is ReadFailure.LATE and (left := _left(watch, limit, began)) > 0:
             line = self._read_until(time.monotonic() + min(left, BETWEEN_LOOKS))
             if watch and line is ReadFailure.LATE:
@@ -312,24 +317,50 @@ class Child:
             subprocess.run(self._cleanup, capture_output=True, timeout=30, check=False)
 
 
+# Times the seconds in which a testee that sleeps has to say hello: loading code works, and takes memory.
+LOADS: Final = 3.0
+
+
+def hello_limit(seconds: float) -> TimeLimit:
+    """The limit for hello: *seconds* of silence, and more for a testee that is loading code."""
+    return TimeLimit(seconds, seconds, seconds * LOADS)
+
+
 def await_hello(child: Child, limit: TimeLimit, stray: Callable[[str], None]) -> HelloReply | ReadFailure:
-    """The hello reply of *child*, or why there is none; *stray* gets each other line before it."""
+    """The hello reply of *child*, or why there is none; *stray* gets each other line before it.
+
+    Other lines do not extend the limit.
+    """
+    watch, began = child.watch(limit.seconds), time.monotonic()
+    left = limit
     while True:
-        line = child.read_line(limit)
+        line = child.read_line(left)
         if isinstance(line, ReadFailure):
             return line
         hello = parse_hello(line)
         if isinstance(hello, HelloReply):
             return hello
         stray(hello.text)
+        if watch:
+            watch.look()
+        spent = limit.spent(watch) if watch else time.monotonic() - began
+        if spent >= limit.seconds:
+            return ReadFailure.LATE
+        left = replace(
+            limit, **{name: max(getattr(limit, name) - spent, SOON) for name in ("seconds", "spins", "grows")}
+        )
 
 
-def no_hello(child: Child, trouble: ReadFailure) -> str:
-    """Why *child* did not say hello; ends it."""
+def no_hello(child: Child, trouble: ReadFailure, limit: TimeLimit, first_line: str = "") -> str:
+    """Why *child* did not say hello, with the *first_line* that came instead; ends it."""
+    instead = f"; its first line was {first_line!r}" if first_line else ""
     if trouble is ReadFailure.ENDED:
-        return how_it_ended(child.ending())
+        return f"{how_it_ended(child.ending())}{instead}"
+    errors = child.stderr_tail()
     child.kill()
-    return "no reply within the time limit" if trouble is ReadFailure.LATE else "its first line is too long"
+    late = f"no reply to hello within {limit.seconds:.0f} s"
+    why = "its first line is too long" if trouble is ReadFailure.TOO_LONG else late
+    return f"{why}{instead}" + (f"; on standard error: {errors}" if errors else "")
 
 
 def _left(watch: Watch | None, limit: TimeLimit, began: float) -> float:

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from kafka_brokers.releases import BadRangeError, parse_supported
-from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.reports.collection import remade
 from kafka_conformance.reports.profiles import FoundCause, PassCriteria
 from kafka_conformance.reports.summary import Report
@@ -80,7 +80,11 @@ def _worked_out(made: Report) -> dict[str, Any]:
         "only": made.results.header.only,
         "informedness": round(certificate.score, DIGITS),
         "answered_informedness": round(certificate.answered_score, DIGITS),
-        "skipped": {"cases": counted["skipped"], "share": round(certificate.skipped, DIGITS), "why": _skips(made)},
+        "skipped": {
+            "cases": sum(counted[name] for name in OPEN),
+            "share": round(certificate.skipped, DIGITS),
+            "why": _skips(made),
+        },
         "areas": {
             area: {
                 "informedness": round(certificate.areas[area], DIGITS),
@@ -106,7 +110,7 @@ def _cause(cause: FoundCause) -> dict[str, Any]:
 
 
 def _skips(made: Report) -> dict[str, int]:
-    counter = Counter(printable(line.why) for line in made.results.lines if line.outcome == "skipped")
+    counter = Counter(printable(line.why) for line in made.results.lines if line.outcome in OPEN)
     most = sorted(counter.items(), key=lambda each: (-each[1], each[0]))
     return dict(most[:MOST_REASONS])
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, Outcome, outcome_rank
 from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, PassCriteria
 from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.runner import kept_results, results
@@ -98,10 +98,10 @@ def _kind(before: Outcome, now: Outcome) -> Kind | None:
         return None
     if before == "agree" or now == "agree":
         return "worse" if before == "agree" else "better"
-    if now == "skipped":
+    if now in OPEN:
         return "changed"
     # What is wrong now and was skipped before had not been looked at.
-    return "worse" if before == "skipped" or outcome_rank(now) < outcome_rank(before) else "better"
+    return "worse" if before in OPEN or outcome_rank(now) < outcome_rank(before) else "better"
 
 
 def shape(line: ResultLine) -> str:

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade, grade_rank
-from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
 from kafka_conformance.reports.html import page_environment, words
 from kafka_conformance.reports.profiles import (
@@ -105,8 +105,9 @@ def junit(report: Report) -> bytes:
 def _case(suite: Element, line: ResultLine, report: Report) -> None:
     case = SubElement(suite, "testcase", classname=line.area, name=line.case, time=f"{line.ms / 1000:.6f}")
     finding = report.profiled.by_case.get(line.case)
-    if line.outcome == "skipped":
-        SubElement(case, "skipped", message=_text(line.why))
+    if line.outcome in OPEN:
+        what = "" if line.outcome == "skipped" else f"{words(line.outcome)}: "
+        SubElement(case, "skipped", message=_text(f"{what}{line.why}"))
     if line.outcome not in SEVERITIES:
         return
     if finding is None:
@@ -367,7 +368,7 @@ def _state(entry: CollectionEntry, line: ResultLine) -> str:
     change = entry.changed.get(line.case)
     if change is None:
         return "unchanged"
-    newly = change.before is None or change.before.outcome in ("agree", "skipped")
+    newly = change.before is None or change.before.outcome in ("agree", *OPEN)
     return "new" if newly else "updated"
 
 

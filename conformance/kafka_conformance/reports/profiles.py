@@ -24,6 +24,7 @@ from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_
 from kafka_conformance.judge.grade import PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
 from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, is_unusual, own_strength
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times
+from kafka_conformance.judge.verdict import OPEN
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe, Verdict
@@ -474,7 +475,7 @@ def certify_profiles(
             findings.append(finding)
         fails = finding is not None and finding.fails
         declared = finding is not None and finding.known and finding.is_grave
-        skipped = (line.why or "no reason") if line.outcome == "skipped" else ""
+        skipped = (line.why or "no reason") if line.outcome in OPEN else ""
         counted_in = finding.profile if finding is not None and finding.is_grave else role.profile
         required = role.required or fails or declared
         counts[counted_in][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)

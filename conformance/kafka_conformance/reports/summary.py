@@ -35,7 +35,7 @@ from typing import Any, Final
 import msgspec
 
 from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, Outcome, judge, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, Outcome, judge, outcome_rank
 from kafka_conformance.reports.profiles import (
     DEFAULT_CRITERIA,
     MAX_DECLARED,
@@ -152,7 +152,7 @@ def scores_by_area(lines: Sequence[ResultLine]) -> dict[str, float]:
 
 def _rates_of_area(lines: Sequence[ResultLine]) -> Rates:
     """As `rates`, but a side that was skipped whole is none; over a whole run it counts against it."""
-    answered = {line.expected for line in lines if line.outcome != "skipped"}
+    answered = {line.expected for line in lines if line.outcome not in OPEN}
     return rates(line for line in lines if line.expected in answered)
 
 
@@ -175,7 +175,7 @@ def certify(results: Results, cases: Sequence[Case], profiled: Certification, st
         stale: declared deviations that no longer happen.
     """
     lines = results.lines
-    answered = [line for line in lines if line.outcome != "skipped"]
+    answered = [line for line in lines if line.outcome not in OPEN]
     skipped = 1 - len(answered) / len(lines) if lines else 1.0
     unfit = (
         *_incomplete(results),
@@ -190,6 +190,8 @@ def certify(results: Results, cases: Sequence[Case], profiled: Certification, st
 def _incomplete(results: Results) -> Iterable[str]:
     if not results.complete:
         yield f"the run is incomplete: {len(results.lines)} of {results.header.cases} cases"
+    if not_sent := results.counts()["not_asked"]:
+        yield f"{not_sent:,} cases were not sent: the testee did not answer"
     if results.header.only:
         yield "only a part of the corpus was run"
 
@@ -238,8 +240,11 @@ class Report:
         profiles, strict = self.criteria.profiles, self.criteria.strict
         if self.applied.stale or not self.results.complete or self.profiled.failed(profiles, strict=strict):
             return False
+        if self.results.counts()["not_asked"]:
+            return False
         if self.results.header.only:
-            return self.results.counts()["skipped"] < len(self.results.lines)
+            counts = self.results.counts()
+            return sum(counts[name] for name in OPEN) < len(self.results.lines)
         return any(each.answered for each in self.profiled.deciding(profiles))
 
     @property
@@ -277,7 +282,7 @@ class Report:
 
     def case_ms(self) -> float:
         """The mean time of a case in milliseconds, pipe included; those that hang or are heavy stand apart."""
-        apart = ("hang", "skipped")
+        apart = ("hang", *OPEN)
         spent = [line.ms for line in self.results.lines if line.outcome not in apart and not line.heavy]
         return sum(spent) / len(spent) if spent else 0.0
 

@@ -22,10 +22,11 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade
-from kafka_conformance.judge.verdict import OUTCOMES, Outcome, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import certify_command
 from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, percent_passed, profile_line
 from kafka_conformance.reports.summary import Finding, Report
+from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 
 # Lines are not wrapped when the output is a pipe.
@@ -33,6 +34,7 @@ PIPED_WIDTH: Final = 4000
 # Columns that it takes to say a finding on one line.
 WIDE: Final = 140
 MOST_FINDINGS: Final = 20
+OUTCOME_OF_NOT_SENT: Final = "not_asked"
 
 # Causes that a result shows, so that title, profiles, causes and the next step are ten lines.
 MOST_CAUSES: Final = 5
@@ -54,7 +56,9 @@ STYLES: Final[dict[Outcome, str]] = {
     "wrong_error": "cyan",
     "lossy": "blue",
     "agree": "green",
+    "flaky": "yellow",
     "skipped": "dim",
+    "not_asked": "yellow",
 }
 
 
@@ -169,7 +173,7 @@ def _table(report: Report, on: Console) -> Table:
 
 
 def _area_score(report: Report, area: str, numbers: Mapping[str, int]) -> Text:
-    if not any(count for outcome, count in numbers.items() if outcome != "skipped"):
+    if not any(count for outcome, count in numbers.items() if outcome not in OPEN):
         return Text("–", style="dim")  # no case was answered
     return Text(f"{report.certificate.areas[area]:.3f}")
 
@@ -180,6 +184,9 @@ def _number(count: int, outcome: Outcome) -> Text:
 
 def _verdict(report: Report) -> Iterator[Text]:
     yield Text(profile_line(report.profiled.profiles) or "no format is announced", style="bold")
+    if not_sent := _lines_with(report, OUTCOME_OF_NOT_SENT):
+        what = OUTCOME_OF_NOT_SENT.replace("_", " ")
+        yield Text(f"{_counted(len(not_sent), 'case')} {what}: {not_sent[0].why}", style="bold red")
     certificate = report.certificate
     if report.results.header.only:
         yield Text("a part of the corpus, so no certificate", style="dim")
@@ -226,6 +233,10 @@ def _next(report: Report) -> Iterator[Text]:
         where = "" if report.results.header.testee.get("broker") else " --report one-case"
         line.append(f"\n                 {command} --only '{case}'{where}")
     yield line
+
+
+def _lines_with(report: Report, outcome: Outcome) -> list[ResultLine]:
+    return [line for line in report.results.lines if line.outcome == outcome]
 
 
 def _counted(count: int, what: str) -> str:
@@ -329,6 +340,8 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.late_ends:
         ends = f"{footer.late_ends:,} with no question to blame, as: {printable(footer.first_late_end)}"
         yield Text(f"ends             {ends}", style="yellow")
+    for line in _lines_with(report, "flaky"):
+        yield Text(f"flaky            {line.case}: {printable(line.why)}", style="yellow")
 
 
 def write_summary(report: Report, path: Path) -> None:

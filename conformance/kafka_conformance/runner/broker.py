@@ -19,12 +19,13 @@ from kafka_conformance.judge.observation import (
     Crashed,
     Garbled,
     Hung,
+    NotSent,
     Observation,
     ScenarioAnswers,
     Skipped,
     observation_summary,
 )
-from kafka_conformance.judge.verdict import judge
+from kafka_conformance.judge.verdict import SEVERITIES, judge
 from kafka_conformance.runner import results
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_corpus.case import Case, Op
@@ -34,7 +35,7 @@ from kafka_corpus.vector_format import content_hash
 
 # Operations that work over the network alone.
 OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
-GONE: Final = "not sent: the broker was gone"
+GONE: Final = "the broker was gone"
 
 
 def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:
@@ -89,7 +90,7 @@ def run(plan: BrokerRunPlan) -> Results:
     try:
         for number, line in enumerate(_lines(plan, recorder), 1):
             writer.write([line])
-            findings += line.outcome not in ("agree", "skipped")
+            findings += line.outcome in SEVERITIES
             plan.progress(number, len(plan.cases), findings)
         counts = results.read_results(plan.path).counts()
         seconds = round(time.monotonic() - began, 3)
@@ -114,7 +115,7 @@ def _lines(plan: BrokerRunPlan, recorder: Recorder) -> Iterator[ResultLine]:
     gone = False
     for case in plan.cases:
         before = time.monotonic()
-        observation = Skipped(GONE, by_runner=True) if gone else _observe(recorder, case)
+        observation = NotSent(GONE) if gone else _observe(recorder, case)
         spent = time.monotonic() - before
         died = isinstance(observation, Crashed | Hung)
         yield results.result_line(case, judge(case, observation), observation_summary(observation), spent, int(died))

@@ -11,6 +11,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher, get_close_matches
 from typing import Final, TypeVar
 
 import msgspec
@@ -39,6 +40,8 @@ from kafka_corpus.wire import WireBatch, to_wire
 from kafka_records import Batch
 from kafka_records.constants import COMPRESSIONS, HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD
 
+# A testee that left so many requests unanswered, and answered none, gets no more requests.
+MAX_UNANSWERED: Final = 3
 # Identical crashes of fresh processes that are needed before a crash signature is trusted.
 PROVEN: Final = 3
 # What Go and Rust say of the thread that a program begins in, which is the one that reads questions.
@@ -100,8 +103,6 @@ class Tally:
     late_ends: int = 0
     first_late_end: str = ""
     waited: float = 0.0  # seconds spent on cases that hung
-    answers: int = 0
-    unanswered: int = 0
 
     def stray(self, text: str) -> None:
         """Count a line that is no reply."""
@@ -126,6 +127,8 @@ class BehaviourProfile:
         many: whether it takes `many`; None until it said hello.
         fell: how often it crashed in a line of many.
         doubtful: whether it left a trivial question unanswered; then requests are sent one by one.
+        answers: requests that it answered.
+        unanswered: requests over which it hung, crashed or talked nonsense.
         takes_rows: whether it takes lines ahead of its replies; None until one of them was late.
         hung: the families of the questions that it hung over.
         endings: how often processes that ended so were right to be believed.
@@ -137,10 +140,17 @@ class BehaviourProfile:
     many: bool | None = None
     fell: int = 0
     doubtful: bool = False
+    answers: int = 0
+    unanswered: int = 0
     takes_rows: bool | None = None
     hung: set[str] = field(default_factory=set)
     endings: Counter[tuple[object, ...]] = field(default_factory=Counter)
     refuted: set[tuple[object, ...]] = field(default_factory=set)
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it answered no request of several, and gets no more."""
+        return self.doubtful and not self.answers and self.unanswered >= MAX_UNANSWERED
 
     def counts(self, ending: Observation, *, fresh: bool, single: bool = False) -> bool:
         """Whether *ending* was caused by the current request.
@@ -217,10 +227,39 @@ def select(cases: Sequence[Case], only: Sequence[str]) -> list[Case]:
     return [case for case in cases if any(_named(case, pattern) for pattern in only)]
 
 
+def unmatched_pattern(cases: Sequence[Case], only: Sequence[str]) -> str:
+    """An error for the first of *only* that names no case, with near names; empty if each names some."""
+    for pattern in only:
+        if not any(_named(case, pattern) for case in cases):
+            near = near_names(cases, pattern)
+            return f"no case matches {pattern!r}" + (f"; did you mean {' or '.join(near)}?" if near else "")
+    return ""
+
+
+def near_names(cases: Iterable[Case], pattern: str) -> list[str]:
+    """Areas, case functions, rules and case ids like *pattern*, the most like first."""
+    names: dict[str, str] = {}
+    for case in cases:
+        function = case.id.partition("[")[0]
+        names |= {case.id: case.id, function: f"{function}*" if function != case.id else function}
+        names |= {case.area: f"{case.area}.*"} | {rule: rule for rule in case.rules}
+    wanted = {text for text in (pattern, pattern.rstrip(".*"), pattern.partition("[")[0]) if text}
+    found = [near for text in sorted(wanted) for near in get_close_matches(text, names, n=NEAR_NAMES, cutoff=NEAR)]
+    ranked = sorted(set(found), key=lambda name: (-max(_likeness(text, name) for text in wanted), name))
+    return [names[name] for name in ranked[:NEAR_NAMES]]
+
+
+def _likeness(one: str, other: str) -> float:
+    return SequenceMatcher(None, one, other).ratio()
+
+
 def _named(case: Case, pattern: str) -> bool:
     return matches(pattern, case.id) or any(matches(pattern, rule) for rule in case.rules)
 
 
+# Names that are suggested for a pattern, and the similarity from 0 to 1 above which they are.
+NEAR_NAMES: Final = 3
+NEAR: Final = 0.7
 # So many go out together, if they are small.
 TOGETHER: Final = 32
 TOGETHER_BYTES: Final = 256 * 1024

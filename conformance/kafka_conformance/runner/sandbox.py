@@ -26,14 +26,15 @@ from typing import Final
 
 from msgspec import UNSET
 
-from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, Observation, Skipped, observe
+from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, NotSent, Observation, observe
 from kafka_conformance.process import time_limits
-from kafka_conformance.process.child import Child, ReadFailure, await_hello, no_hello
+from kafka_conformance.process.child import Child, ReadFailure, await_hello, hello_limit, no_hello
 from kafka_conformance.process.cpu_permits import SMALL, CpuPermit
 from kafka_conformance.process.cpu_time import Watch
 from kafka_conformance.process.starting import Starter
 from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.runner.requests import (
+    MAX_UNANSWERED,
     TOO_MUCH,
     BehaviourProfile,
     CaseRequest,
@@ -46,24 +47,20 @@ from kafka_conformance.runner.requests import (
     single_line,
 )
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec, NoHello
 from kafka_conformance.testees.protocol import CodecReply, HelloReply, Misfit, Stray
 
-# A JVM in a cold container takes seconds to say hello.
-START_SECONDS: Final = 30.0
 STARTS: Final = 3
 MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
-# A testee that left so many requests unanswered, and answered none, gets no more requests.
-MAX_UNANSWERED: Final = 3
 # CPU seconds.  A testee that starts faster is restarted for each heavy request: Node is, a JVM is not.
 QUICK: Final = 0.25
 # Part of the memory limit; a testee that holds more is restarted before a heavy request.
 MUCH: Final = 1 / 8
 
-NOT_SENT: Final = "not sent: the testee had answered none of the requests before"
+NOT_SENT: Final = "the testee had answered none of the requests before"
 
 
 class Sandbox:
@@ -127,7 +124,11 @@ class Sandbox:
         done = 0
         while done < len(questions):
             rest = questions[done:]
-            if len(rest) == 1 or self._learnt.takes_rows is False or (self._learnt.doubtful and not self.tally.answers):
+            if (
+                len(rest) == 1
+                or self._learnt.takes_rows is False
+                or (self._learnt.doubtful and not self._learnt.answers)
+            ):
                 yield from map(self._alone, rest)
                 return
             self._running()  # its hello announces `many`
@@ -135,6 +136,11 @@ class Sandbox:
             for answer in self._at_once(rest) if many else self._in_a_row(rest):
                 yield answer or self._again(questions[done])
                 done += 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the testee left a trivial batch unanswered."""
+        return self._learnt.doubtful
 
     def close(self) -> None:
         """End the process, and what was kept for further starts unless another sandbox uses it."""
@@ -180,6 +186,8 @@ class Sandbox:
                 return self._start_once()
             except CannotRun as error:
                 problem = error
+                if isinstance(error, NoHello) and self._learnt.hello is None:
+                    break
         raise problem
 
     def _start_once(self) -> HelloReply:
@@ -193,9 +201,16 @@ class Sandbox:
             raise CannotRun(f"{name} cannot be started: {error}") from error
         self.tally.starts += 1
         known = self._learnt.hello if child.known else None
-        hello = known or await_hello(child, TimeLimit(START_SECONDS), self.tally.stray)
+        lines: list[str] = []
+        limit = hello_limit(self.connection.hello_seconds)
+        hello = known or await_hello(child, limit, lines.append)
+        for line in lines:
+            self.tally.stray(line)
         if isinstance(hello, ReadFailure):
-            raise CannotRun(f"{name} did not say hello: {no_hello(child, hello)}", "kafkaproof smoke shows more")
+            why = no_hello(child, hello, limit, lines[0] if lines else "")
+            # One that ended without a line may have been killed, or lack a library.
+            kind = CannotRun if hello is ReadFailure.ENDED and not lines else NoHello
+            raise kind(f"{name} did not say hello: {why}", "kafkaproof smoke shows more")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
@@ -271,8 +286,8 @@ class Sandbox:
         if isinstance(observation, Exceeded):
             observation = replace(observation, read=read)
         answered = not isinstance(observation, Crashed | Hung | Exceeded | Garbled)
-        self.tally.answers += answered
-        self.tally.unanswered += not answered
+        self._learnt.answers += answered
+        self._learnt.unanswered += not answered
         self.tally.waited += spent if isinstance(observation, Hung) else 0.0
         return TimedObservation(observation, spent, int(died(observation)))
 
@@ -334,8 +349,8 @@ class Sandbox:
         return answered
 
     def _alone(self, question: CaseRequest) -> TimedObservation:
-        if self._learnt.doubtful and not self.tally.answers and self.tally.unanswered >= MAX_UNANSWERED:
-            return TimedObservation(Skipped(NOT_SENT, by_runner=True), 0.0)
+        if self._learnt.is_given_up:
+            return TimedObservation(NotSent(NOT_SENT), 0.0)
         if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
         fresh = self._child is None or not self._child.requests

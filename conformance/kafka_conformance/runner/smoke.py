@@ -7,6 +7,7 @@ installed, else by the models that the schema is made from.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,9 +27,8 @@ from kafka_conformance.judge.observation import (
     observe,
 )
 from kafka_conformance.judge.verdict import judge
-from kafka_conformance.process.child import Child, ReadFailure
+from kafka_conformance.process.child import LOADS, Child, ReadFailure
 from kafka_conformance.process.time_limits import TimeLimit
-from kafka_conformance.runner.sandbox import START_SECONDS
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connection import ConnectionSpec
@@ -63,6 +63,7 @@ class _Stop(Exception):
 @dataclass(slots=True)
 class _Talk:
     child: Child
+    hello_seconds: float
     strays: int = 0
     first_stray: str = ""
     schema_problem: str = ""
@@ -73,6 +74,7 @@ class _Talk:
         return self.next(seconds)
 
     def next(self, seconds: float = SECONDS) -> bytes:
+        end = time.monotonic() + seconds
         while True:
             line = self.child.read_line(TimeLimit(seconds))
             if isinstance(line, ReadFailure):
@@ -82,6 +84,8 @@ class _Talk:
                 return line
             self.strays += 1
             self.first_stray = self.first_stray or printable(line)
+            if time.monotonic() > end:
+                raise _Stop(f"no reply, but {self.strays:,} other lines; the first was {self.first_stray!r}")
 
     def _validate(self, line: bytes) -> None:
         self.schema_problem = self.schema_problem or schema_problem(line)
@@ -96,7 +100,7 @@ def _trouble(child: Child, trouble: ReadFailure) -> str:
 def smoke(connection: ConnectionSpec) -> Iterator[SmokeCheck]:
     """Run the checks on the testee of *connection*; yield each as it ends."""
     child = Child(connection)
-    talk = _Talk(child)
+    talk = _Talk(child, connection.hello_seconds)
     try:
         hello = yield from _say_hello(talk)
         for check in (_decodes, _malformed, _order, _unknown):
@@ -117,7 +121,7 @@ def _strays(talk: _Talk) -> str:
 
 
 def _say_hello(talk: _Talk) -> Generator[SmokeCheck, None, HelloReply]:
-    line = talk.ask(protocol.request_line(protocol.HelloRequest()), START_SECONDS)
+    line = talk.ask(protocol.request_line(protocol.HelloRequest()), talk.hello_seconds * LOADS)
     hello = protocol.parse_hello(line)
     if isinstance(hello, Stray):
         yield SmokeCheck("hello", f"not a hello reply: {hello.text}")

@@ -110,7 +110,9 @@ class WorkerPool:
         """
         self._todo.extend(groups)
         first = self._sandboxes[0]
-        for number in range(1, min(self._jobs + WAITING, len(groups))):
+        # A testee that left a trivial batch unanswered may have to be given up after few cases.
+        waiting = 0 if first.is_doubtful else WAITING
+        for number in range(1, min(self._jobs + waiting, len(groups))):
             self._sandboxes.append(first.another(CpuPermit(self._permits, (self._rank, number), self._stop.event)))
         self._stop.sandboxes.extend(self._sandboxes[1:])
         threads = [

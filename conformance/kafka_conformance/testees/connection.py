@@ -23,6 +23,12 @@ CLIENT_PYTHONPATH: Final = "KAFKAPROOF_CLIENT_PYTHONPATH"
 MIB: Final = 1024 * 1024
 DEFAULT_MEMORY: Final = 1024 * MIB
 MIN_SECONDS: Final = 0.5
+# Seconds of silence that count: those in which the testee had the CPU that it wanted.
+HELLO_SECONDS: Final = 5.0
+# A client reads a first case before the process that serves it says hello.
+CLIENT_HELLO_SECONDS: Final = 15.0
+# An engine has to load the image, and its CPU time is unknown.
+CONTAINER_HELLO_SECONDS: Final = 30.0
 # A virtual machine collects garbage late: its heap grows first.
 VIRTUAL_MACHINE_MEMORY: Final = 4096 * MIB
 NODE_MEMORY: Final = 2048 * MIB
@@ -42,6 +48,7 @@ class ConnectionSpec:
         cleanup: a command that ends whatever survives the process.
         preloads: whether it is a Python module, the last word of *argv*, that can be loaded once and forked.
         seconds: what a case may take at least.
+        hello_seconds: silence after which a testee that has not said hello is given up.
     """
 
     name: str
@@ -52,14 +59,23 @@ class ConnectionSpec:
     cleanup: tuple[str, ...] = ()
     preloads: bool = False
     seconds: float = MIN_SECONDS
+    hello_seconds: float = HELLO_SECONDS
 
 
 class CannotRun(Exception):
     """The testee, or the harness, could not be run at all: exit code 3, and a hint."""
 
+    exit_code = 3
+
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+
+
+class NoHello(CannotRun):
+    """The program does not speak the protocol, so the command line names no testee: exit code 2."""
+
+    exit_code = 2
 
 
 class BadConnect(ValueError):
@@ -125,6 +141,7 @@ def container(image: str) -> ConnectionSpec:
         argv=(program, "run", *options, image),
         memory=memory,
         local=False,
+        hello_seconds=CONTAINER_HELLO_SECONDS,
         cleanup=(program, "kill", name),
     )
 
@@ -171,4 +188,5 @@ def _with_broker(module: str, argv: Sequence[str], environment: tuple[tuple[str,
         # That of the client: it is below the process that we start.
         memory=memory_of(argv[0]),
         seconds=LEAST_SECONDS,
+        hello_seconds=CLIENT_HELLO_SECONDS,
     )

@@ -205,10 +205,18 @@ def find_testee(name: str) -> KnownTestee | None:
 
 
 def _unknown(name: str, plain: str) -> str:
+    if is_program(name):
+        return f"no testee {name!r}; did you mean process:{name}?"
     names = [known.name for known in known_testees()]
     near = get_close_matches(plain.lower().replace("_", "-"), names, cutoff=NEAR)
     hint = f"; did you mean {' or '.join(near)}?" if near else ":"
     return f"no testee {name!r}{hint} known are {', '.join(names)}; or say direct:, process:, container: or fetch:"
+
+
+def is_program(text: str) -> bool:
+    """Whether *text* looks like a program: a path, or the name of a file that is here."""
+    word = text.split(maxsplit=1)[0] if text.strip() else ""
+    return "/" in word or (bool(word) and Path(word).is_file())
 
 
 def at_version(known: KnownTestee, version: str) -> KnownTestee:

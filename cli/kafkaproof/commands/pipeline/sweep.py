@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect
@@ -71,7 +71,7 @@ def sweep(
 def print_sweep(manifest: OutputManifest, clusters: list[dict[str, Any]]) -> None:
     """Outcomes and agreement as tables, then the largest clusters."""
     outcomes, agreement = manifest.counts["outcomes"], manifest.counts["agreement"]
-    names = [name for name in (*SEVERITIES, "agree", "skipped") if any(name in each for each in outcomes.values())]
+    names = [name for name in OUTCOMES if any(name in each for each in outcomes.values())]
     width = max(map(len, outcomes))
     click.echo(" " * width + "".join(f"{name:>17}" for name in names))
     for testee, counts in outcomes.items():
