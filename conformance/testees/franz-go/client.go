@@ -39,31 +39,21 @@ func consume(asked *clientRequest, found *delivered) error {
 	}
 }
 
-// producers are the Clients that produce, by broker and compression.
-var producers = map[[2]string]*kgo.Client{}
-
-// produceAll sends the records together.  An idempotent producer is used once, since each gets another id.
+// produceAll has a Client of its own send the records together.
 func produceAll(asked *clientRequest) error {
 	name, ok := asked.compression()
 	if !ok {
 		return skipped("no codec " + name)
 	}
-	client := producers[[2]string{asked.Bootstrap, name}]
-	if client == nil || asked.isIdempotent() {
-		options := []kgo.Opt{kgo.SeedBrokers(asked.Bootstrap), kgo.ProducerBatchCompression(codecs[name])}
-		if !asked.isIdempotent() {
-			options = append(options, kgo.DisableIdempotentWrite())
-		}
-		var err error
-		if client, err = kgo.NewClient(options...); err != nil {
-			return err
-		}
-		if asked.isIdempotent() {
-			defer client.Close()
-		} else {
-			producers[[2]string{asked.Bootstrap, name}] = client
-		}
+	options := []kgo.Opt{kgo.SeedBrokers(asked.Bootstrap), kgo.ProducerBatchCompression(codecs[name])}
+	if !asked.isIdempotent() {
+		options = append(options, kgo.DisableIdempotentWrite())
 	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
 	var records []*kgo.Record
 	for _, each := range asked.Batch.Records {
 		made := produced(each)
