@@ -1,5 +1,6 @@
 """The effect of a finding follows from its outcome and from the fields that differ."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -111,3 +112,22 @@ def test_written_bytes_that_cannot_be_read_are_wrong() -> None:
 def test_plain_paths_keep_the_number_of_batches_apart() -> None:
     assert plain_path("batches.length") == "batches.length"
     assert plain_path("batches[3].records.length") == "records.length"
+
+
+@pytest.mark.parametrize(
+    ("changes", "effect"),
+    [
+        ({"magic": 1}, "equivalent"),
+        ({"magic": 0, "timestamp_type": "none"}, "equivalent"),
+        ({"magic": 1, "compression": "gzip"}, "wrong_data"),
+        ({"magic": 2}, "wrong_data"),
+    ],
+    ids=str,
+)
+def test_offsets_of_written_messages(changes: dict[str, Any], effect: Effect) -> None:
+    """Brokers assign the offsets of messages without compression; kafkajs writes -1 there."""
+    case = replace(case_of("encode"), input=replace(FULL, **changes))
+    line = finding("wrong_data", "batches[0].base_offset", "", ("batches.last_offset", "batches.records.offset"))
+    timestamp = finding("wrong_data", "batches[0].base_offset", "", ("batches.records.timestamp",))
+
+    assert (effect_of(case, line), effect_of(case, timestamp)) == (effect, "wrong_data")

@@ -324,7 +324,7 @@ class LongRunningClient:
     def close(self) -> None:
         """End it."""
         self._process.kill()
-        self._process.wait()
+        self._process.communicate()
 
 
 def end_as(code: int) -> NoReturn:
