@@ -34,7 +34,6 @@ PEDANTIC_BUT_GRAVE = {
     76: ("FAIL", "old_logs", "3.9.2 to 4.4.0 serve v0 wrappers that 0.8.2 and 0.9.0 wrote"),
     80: ("FAIL", "old_logs", "3.9.2 to 4.4.0 serve v0 wrappers that 0.8.2 and 0.9.0 wrote"),
     87: ("FAIL", "old_logs", "3.9.2 to 4.4.0 serve v0 wrappers that 0.8.2 and 0.9.0 wrote"),
-    54: ("HOSTILE", "hostile", "no record is given where a lenient reader finds one"),
 }
 
 

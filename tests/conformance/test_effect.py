@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from kafka_conformance.judge.grade import Effect
-from kafka_conformance.judge.grading import effect_of, plain_path
+from kafka_conformance.judge.grading import effect_of, grade_finding, plain_path, starts_with_skippable
 from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case, Expectation, Op
+from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Record
 
 FULL = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=1, records=(Record(0, 1, None, b"value"),))
@@ -131,3 +132,50 @@ def test_offsets_of_written_messages(changes: dict[str, Any], effect: Effect) ->
     timestamp = finding("wrong_data", "batches[0].base_offset", "", ("batches.records.timestamp",))
 
     assert (effect_of(case, line), effect_of(case, timestamp)) == (effect, "wrong_data")
+
+
+@pytest.fixture(scope="module")
+def corpus_cases() -> dict[str, Case]:
+    return {case.id: case for case in load_vectors()}
+
+
+def result_of(case: Case, outcome: Any, **observation: Any) -> ResultLine:
+    return ResultLine(
+        case=case.id, outcome=outcome, area=case.area, op=case.op, expected=case.expect.verdict, rules=case.rules,
+        observation=observation,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "grade"),
+    [
+        ("lz4.not_a_frame[skippable-first]", "accepts_invalid", "NON_STRICT"),  # the frame format allows it
+        ("lz4.not_a_frame[skippable-first]", "crash", "HOSTILE"),
+        ("lz4.not_a_frame[legacy]", "accepts_invalid", "HOSTILE"),
+    ],
+)
+def test_a_skippable_lz4_frame_may_be_read(name: str, outcome: str, grade: str, corpus_cases: dict[str, Case]) -> None:
+    case = corpus_cases[name]
+    assert starts_with_skippable(case) == ("skippable" in name)
+    found = grade_finding(case, result_of(case, outcome, records=0))
+    assert found is not None
+    assert (found.grade, found.reach) == (grade, "hostile")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "grade"),
+    [
+        ("legacy_shapes.wrapper[v0-lz4-null-small]", "unsupported_compression", "NON_STRICT"),
+        ("legacy_shapes.wrapper[v0-lz4-null-small]", "decompression", "FAIL"),
+        ("compaction.magics_after_cleaning[lz4]", "unsupported_compression", "FAIL"),  # its batch of v2 is read by all
+    ],
+)
+def test_a_codec_may_decline_an_old_compression(
+    name: str, kind: str, grade: str, corpus_cases: dict[str, Case]
+) -> None:
+    """A codec that reports that it does not read lz4 in v0 is not certified for it, and has no defect there."""
+    case = corpus_cases[name]
+    line = result_of(case, "rejects_valid", kind="refused", error={"kind": kind, "message": ""})
+    found = grade_finding(case, line)
+    assert found is not None
+    assert (found.grade, found.reach) == (grade, "old_logs")

@@ -16,6 +16,7 @@ The strength of a case's first rule is that of the table, with these exceptions:
 
     bytes that no writer makes, or times that no clock gives    should, at most
     broken bytes that are accepted with their one plain reading should, at most
+    an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
     valid bytes that are refused                                must: how a field is shown may be
                                                                 a recommendation, reading it is not
     valid v0 or v1 messages whose compression the codec says    should, at most: a codec may declare that it
@@ -47,7 +48,7 @@ from kafka_records import Batch, Header, Record, RecordFormatError
 from kafka_records import attributes as bits
 from kafka_records.batch import BatchHeader, decode_header
 from kafka_records.compression import decompress
-from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
 from kafka_records.rules import Strength, rule
@@ -332,7 +333,8 @@ def grade_finding(
     if effect is None:
         return None
     found = case_reach(case, supported) if reach is None else reach
-    strength = rule_strength(case, effect, lenient=is_lenient(case, line, found.reach) or is_declared(case, line))
+    lenient = is_lenient(case, line, found.reach) or is_declared(case, line) or starts_with_skippable(case)
+    strength = rule_strength(case, effect, lenient=lenient)
     if effect == "memory" and java_takes_as_much(case, line):
         strength = "may"
     row = grade_row(strength, case.expect.verdict, found.reach, effect)
@@ -389,6 +391,17 @@ def is_declared(case: Case, line: JudgedLine) -> bool:
     declines = isinstance(error, Mapping) and error.get("kind") == "unsupported_compression"
     old = bool(case.expect.batches) and all(batch.magic < MAGIC_VALUE_V2 for batch in case.expect.batches)
     return line.outcome == "rejects_valid" and declines and old
+
+
+def starts_with_skippable(case: Case) -> bool:
+    """Whether the lz4 payload of a v2 batch starts with a skippable frame: only Kafka's own reader refuses it."""
+    if case.op != "decode" or not isinstance(case.input, bytes):
+        return False
+    data = case.input
+    if len(data) < RECORD_BATCH_OVERHEAD + 4 or data[MAGIC_OFFSET] != MAGIC_VALUE_V2:
+        return False
+    codec = data[ATTRIBUTES_OFFSET_V2 + 1] & bits.COMPRESSION_CODEC_MASK
+    return COMPRESSIONS[codec : codec + 1] == ("lz4",) and data[RECORD_BATCH_OVERHEAD + 1 :][:3] == _SKIPPABLE
 
 
 def is_lenient(case: Case, line: JudgedLine, reach: Reach) -> bool:
