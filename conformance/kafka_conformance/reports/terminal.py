@@ -24,7 +24,7 @@ from rich.text import Text
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade
 from kafka_conformance.judge.verdict import OPEN, OUTCOMES, Outcome, outcome_rank
 from kafka_conformance.reports.collection import certify_command
-from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, percent_passed, profile_line
+from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, percent_passed, profile_line, row_name
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
@@ -115,7 +115,7 @@ def show_together(reports: Sequence[Report], not_run: Mapping[str, str], folder:
 
 
 def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD if on.is_terminal else None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("testee", no_wrap=True)
     present = {result.profile for report in reports for result in report.profiled.profiles}
     shown = [profile for profile in (*PROFILES, "broker") if profile in present]
@@ -123,7 +123,7 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
         # One word below the other keeps columns narrow, but plain lines plain.
         heading = profile.replace("-", "\n" if on.is_terminal else "-")
         table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
-    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("s", justify="right", no_wrap=True)
     for report in reports:
         table.add_row(*_in_a_line(report, shown))
     return table
@@ -132,14 +132,14 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
 def _in_a_line(report: Report, shown: Sequence[str]) -> Iterator[Text]:
     testee, footer = report.results.header.testee, report.results.footer
     results = {result.profile: result for result in report.profiled.profiles}
-    yield Text(printable(f"{testee['name']} {testee['version']}"))
+    yield Text(printable(f"{row_name(testee)} {str(testee['version']).partition(' ')[0]}"))
     for profile in shown:
         yield _cell(results[profile]) if profile in results else Text("–", style="dim")
     yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")
 
 
 def _cell(result: ProfileResult) -> Text:
-    text = f"{percent_passed(result)} %"
+    text = f"{percent_passed(result)}%"
     return Text(f"{text} ({result.fail_causes})" if result.fail_causes else text, style=PROFILE_STYLES[result.grade])
 
 
