@@ -194,7 +194,17 @@ def _said(collection: Collection, case_id: str) -> Iterator[dict[str, Any]]:
     for number, entry in enumerate(collection.entries):
         line = entry.lines.get(case_id)
         if line is not None:
-            yield {"testee": number, "outcome": line.outcome, "why": printable(line.why)} | _more(entry, line)
+            yield (
+                {"testee": number, "outcome": line.outcome, "why": printable(line.why)}
+                | _graded(entry, line)
+                | _more(entry, line)
+            )
+
+
+def _graded(entry: CollectionEntry, line: ResultLine) -> dict[str, Any]:
+    """The grade of a finding, and its cause."""
+    finding = entry.report.profiled.by_case.get(line.case)
+    return {} if finding is None else finding.document()
 
 
 def _more(entry: CollectionEntry, line: ResultLine) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Reports as HTML pages that need no other file.
 
-The matrix and the scores are in the page as it is.  Cases are in it as
-compressed JSON, `CHUNK` of them together, and are unpacked when one is looked
-at, so that a thousand cases with their bytes take a few megabytes.  The script
+The matrix of profiles is in the page as it is.  Causes, the list of findings and
+the cases are in it as compressed JSON, and are unpacked when one is looked at,
+so that a thousand cases with their bytes take a few megabytes.  The script
 makes text nodes only, and a content security policy allows no script or style
 but the two of the page, by hash, and nothing from outside.
 """
@@ -12,8 +12,9 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -22,21 +23,46 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, outcome_rank
-from kafka_conformance.reports.collection import KINDS, Collection, CollectionEntry, certify_command, counts
+from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
+from kafka_conformance.judge.observation import observation_summary
+from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, judge, outcome_rank
+from kafka_conformance.reports.collection import (
+    KINDS,
+    Collection,
+    CollectionEntry,
+    cases_by_id,
+    certify_command,
+    counts,
+)
 from kafka_conformance.reports.details import detail
+from kafka_conformance.reports.libraries import (
+    Library,
+    LibraryCause,
+    ProfileCell,
+    MatrixRow,
+    area_sentence,
+    libraries,
+    matrix_columns,
+    percent,
+)
+from kafka_conformance.reports.profiles import GradedFinding, certify_profiles, profile_line
+from kafka_conformance.reports.summary import NULLS
 from kafka_conformance.runner.history import History
-from kafka_conformance.runner.results import ResultLine
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results, result_line
 from kafka_conformance.sanitize import printable
+from kafka_corpus.vector_format import CODEC_OPS
+from kafka_records.constants import COMPRESSIONS
 from kafka_records.rules import all_rules
 
 CHUNK: Final = 40
 MOST_WHY: Final = 160
+# Grades that an area counts as wrong.
+GRAVE: Final[tuple[Grade, ...]] = ("FAIL", "HOSTILE")
 
 
 @dataclass(frozen=True, slots=True)
 class PageCell:
-    """One area of one testee.
+    """One area of one testee, in the picture and on the page of a broker.
 
     Attributes:
         worst: the worst outcome, or None if it was not sent.
@@ -49,33 +75,65 @@ class PageCell:
     words: str
 
 
+@dataclass(frozen=True, slots=True)
+class AreaCell:
+    """One area of one testee.
+
+    Attributes:
+        shade: `pass` if no case has a finding of FAIL or HOSTILE, else `fail`; empty if no case was answered.
+        percent: the share of the answered cases without such a finding, rounded down.
+        words: all of it in words.
+    """
+
+    shade: str
+    percent: int
+    words: str
+
+
 def result_page(collection: Collection, beside: Sequence[str] = ()) -> str:
     """The page; *beside* are the names of cross matrices in the same directory."""
-    found = collection.found()
+    found, made = _found(collection), libraries(collection)
     script, style = asset("shared.js") + asset("page.js"), asset("page.css")
+    rows = [row for library in made for row in library.rows]
     return page_environment().get_template("page.html").render(
-        entries=collection.entries,
+        collection=collection,
         beside=beside,
-        corpus=collection.corpus,
-        not_run=collection.not_run,
-        areas=collection.areas(),
-        rows=[(area, [page_cell(entry, area) for entry in collection.entries]) for area in collection.areas()],
-        totals=[page_cell(entry, None) for entry in collection.entries],
+        libraries=made,
+        rows=rows,
+        columns=matrix_columns(made),
+        no_cell=ProfileCell(),
+        nulls=null_shares(),
+        complete={row.number: row.entry.results.complete and not row.entry.results.header.only for row in rows},
+        profile_line=profile_line,
+        areas=_areas(collection, rows),
         found=_disagreeing(collection),
+        grades=GRADES,
+        reaches=[(reach, REACH_WORDS[reach]) for reach in REACHES],
+        profiles=PROFILES,
         severities=SEVERITIES,
-        outcomes=OUTCOMES,
-        short=SHORT,
         words=words,
         compared=[(number, entry) for number, entry in enumerate(collection.entries) if entry.changes is not None],
         counts=counts,
         kinds=KINDS,
-        index=packed_json(index_page(collection, found)),
+        index=packed_json(index_page(collection, made)),
+        cases=packed_json(finding_index(collection, found)),
         chunks=list(_chunks(collection, found)),
         script=Markup(script),
         style=Markup(style),
         script_hash=policy_hash(script),
         style_hash=policy_hash(style),
     )  # fmt: skip
+
+
+REACH_WORDS: Final[Mapping[Reach, str]] = {
+    "any_producer": "any producer",
+    "broker_itself": "the broker itself",
+    "old_logs": "old logs",
+    "retired": "retired formats",
+    "rot": "damaged bytes",
+    "hostile": "a hostile peer",
+    "as_writer": "its own output",
+}
 
 
 def page_environment(package: str = "kafka_conformance.reports") -> Environment:
@@ -104,11 +162,26 @@ def words(outcome: str) -> str:
     return outcome.replace("_", " ")
 
 
-def page_cell(entry: CollectionEntry, area: str | None) -> PageCell:
-    """The cell of one testee for an area, or for all areas."""
-    found = Counter(line.outcome for line in entry.results.lines if area in (None, line.area))
-    score = entry.report.certificate.score if area is None else entry.report.certificate.areas.get(area, 0.0)
-    return amount(entry.label, area or "all areas", found, score)
+def _areas(collection: Collection, rows: Sequence[MatrixRow]) -> list[tuple[str, str, list[AreaCell]]]:
+    """Areas that compare testees, each with its sentence: not those that only one of several answers."""
+    cells = {area: [area_cell(row.entry, area) for row in rows] for area in collection.areas()}
+    least = min(len(rows), 2)
+    return [
+        (area, area_sentence(area), made)
+        for area, made in cells.items()
+        if sum(bool(cell.shade) for cell in made) >= least
+    ]
+
+
+def area_cell(entry: CollectionEntry, area: str) -> AreaCell:
+    """The cell of one testee for an area."""
+    lines = [line for line in entry.results.lines if line.area == area and line.outcome != "skipped"]
+    if not lines:
+        return AreaCell("", 0, f"{entry.label}, {area}: no case was answered")
+    findings = entry.report.profiled.by_case
+    grave = sum(findings[line.case].graded.grade in GRAVE for line in lines if line.case in findings)
+    text = f"{entry.label}, {area}: {grave:,} of {len(lines):,} answered cases have a finding of FAIL or HOSTILE"
+    return AreaCell("fail" if grave else "pass", percent(len(lines) - grave, len(lines)), text)
 
 
 def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> PageCell:
@@ -122,20 +195,80 @@ def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> Pag
     return PageCell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
 
 
-def index_page(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
-    """The data of the list of findings; cases are in the order of the chunks."""
-    cases = [_listed(collection, case) for case in found]
-    cited = {rule for case in cases for rule in case["rules"]}
+def index_page(collection: Collection, made: Sequence[Library]) -> dict[str, Any]:
+    """The data of the pages of libraries and causes."""
+    library_of = {row.number: library.id for library in made for row in library.rows}
+    testees = [
+        {
+            "label": entry.label,
+            "version": entry.version,
+            "language": entry.said("language"),
+            "library": library_of[number],
+            "again": certify_command(entry.results.header),
+            "line": profile_line(entry.report.profiled.profiles),
+        }
+        for number, entry in enumerate(collection.entries)
+    ]
     return {
         "chunk": CHUNK,
         "found": _disagreeing(collection),
         "outcomes": OUTCOMES,
-        "testees": [
-            {"label": entry.label, "again": certify_command(entry.results.header)} for entry in collection.entries
-        ],
-        "rules": {rule.id: [rule.statement, rule.outcome, rule.sources] for rule in all_rules() if rule.id in cited},
-        "cases": cases,
+        "grades": GRADES,
+        "reaches": REACH_WORDS,
+        "testees": testees,
+        "libraries": [_listed_library(library) for library in made],
     }
+
+
+def _listed_library(library: Library) -> dict[str, Any]:
+    rows = [{"testee": row.number, "client": row.client} for row in library.rows]
+    causes = [_listed_cause(cause) for cause in library.causes]
+    return {"id": library.id, "own": library.own, "rows": rows, "info": library.info, "causes": causes}
+
+
+def _listed_cause(cause: LibraryCause) -> dict[str, Any]:
+    gravest, reviewed = cause.gravest, cause.reviewed
+    listed = {
+        "id": cause.key.id,
+        "title": printable(cause.key.title),
+        "grade": cause.grade,
+        "reason": gravest.graded.reason,
+        "effect": cause.effect,
+        "reach": cause.reach,
+        "profiles": cause.profiles,
+        "reviewed": reviewed is not None,
+        "known": all(finding.known for finding in cause.every),
+        "rules": list(reviewed.rules if reviewed else gravest.case.rules[:1]),
+        "counts": {str(number): _grade_counts(found) for number, found in cause.findings.items()},
+        "cases": cause.cases,
+    }
+    if reviewed is not None:
+        names = ("version", "source", "upstream", "first_bad", "last_bad")
+        listed |= {name: value for name in names if (value := getattr(reviewed, name))}
+        listed["explanation"] = " ".join(reviewed.explanation.split())
+    return listed
+
+
+def _grade_counts(findings: Sequence[GradedFinding]) -> dict[str, int]:
+    counter = Counter(finding.graded.grade for finding in findings)
+    return {grade: counter[grade] for grade in GRADES if counter[grade]}
+
+
+def finding_index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:
+    """The data of the list of findings; cases are in the order of the chunks."""
+    cases = [_listed(collection, case) for case in found]
+    cited = {rule for case in cases for rule in case["rules"]}
+    rules = {rule.id: [rule.statement, rule.outcome, rule.sources] for rule in all_rules() if rule.id in cited}
+    return {"cases": cases, "rules": rules}
+
+
+def _found(collection: Collection) -> list[str]:
+    """Ids of the cases with findings, the gravest grade first."""
+    grades: dict[str, int] = {}
+    for entry in collection.entries:
+        for case, finding in entry.report.profiled.by_case.items():
+            grades[case] = min(grades.get(case, len(GRADES)), grade_rank(finding.graded.grade))
+    return sorted(collection.found(), key=lambda case: grades.get(case, len(GRADES)))
 
 
 def _chunks(collection: Collection, found: Sequence[str]) -> Iterator[str]:
@@ -162,7 +295,37 @@ def _listed(collection: Collection, case_id: str) -> dict[str, Any]:
         "known": [number for number, entry in enumerate(collection.entries) if case_id in entry.report.applied.known],
         "changes": list(_changes(collection, case_id)),
         "why": list(_reasons(lines)),
+    } | _graded(collection, case_id)
+
+
+def _graded(collection: Collection, case_id: str) -> dict[str, Any]:
+    """Reach, and the grade, profile and cause of each testee's finding."""
+    found = [entry.report.profiled.by_case.get(case_id) for entry in collection.entries]
+    return {
+        "reach": next((each.graded.reach for each in found if each), ""),
+        "grades": [GRADES.index(each.graded.grade) if each else None for each in found],
+        "profiles": list(dict.fromkeys(each.profile for each in found if each)),
     }
+
+
+@cache
+def null_shares() -> Mapping[str, int]:
+    """Of the required cases of all profiles, those that each null testee passes, in percent."""
+    cases = {case.id: case for case in cases_by_id().values() if case.op in CODEC_OPS}
+    formats = {"magics": [0, 1, 2], "compressions": list(COMPRESSIONS)}
+    testee = {"name": "null", "decode": formats, "encode": formats}
+    header = ResultHeader(testee=testee, corpus="", cases=len(cases), only=[], settings={})
+    shares = {}
+    for name, answer in NULLS.items():
+        lines = tuple(
+            result_line(case, judge(case, given), observation_summary(given), 0.0, 0)
+            for case in cases.values()
+            for given in (answer(case),)
+        )
+        profiles = certify_profiles(Results(header, lines, None), cases).profiles
+        assert not any(each.grade == "pass" for each in profiles)
+        shares[name] = percent(sum(each.passed for each in profiles), sum(each.required for each in profiles))
+    return shares
 
 
 def _reasons(lines: Sequence[ResultLine | None]) -> Iterator[str]:

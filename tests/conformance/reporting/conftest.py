@@ -13,7 +13,10 @@ import msgspec
 import pytest
 
 from kafka_conformance.reports.collection import Collection, cases_by_id, collect, read_collection
+from kafka_conformance.reports.summary import Report
+from kafka_conformance.reports.summary import make as make_report
 from kafka_conformance.runner import results
+from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import ResultLine
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import CODEC_OPS
@@ -121,3 +124,20 @@ def case_line(case: Case, changed: Changed) -> ResultLine:
         "rules": case.rules,
     }
     return ResultLine(**(said | changed.get(case.id, {"outcome": "agree"})))
+
+
+def graded_report(name: str, changed: Changed, cases: Mapping[str, Case], *declared: Deviation) -> Report:
+    """The report on a complete run of a codec with v2, in which all agree except the cases in *changed*."""
+    testee = {"name": name, "version": "1", "connect": name, "append": False}
+    formats_of_it = {"magics": [2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
+    codec = {id_: case for id_, case in cases.items() if case.op in CODEC_OPS}
+    lines = tuple(case_line(case, changed) for case in codec.values())
+    header = results.ResultHeader(
+        testee=testee | {"decode": formats_of_it, "encode": formats_of_it},
+        corpus=corpus_hash(),
+        cases=len(lines),
+        only=[],
+        settings={},
+    )
+    footer = results.ResultFooter(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0, sha256="")
+    return make_report(results.Results(header, lines, footer), list(codec.values()), declared, Path("result.ndjson"))

@@ -107,7 +107,7 @@ def test_report_compares(whole: Whole, tmp_path: Path) -> None:
     assert [(each["case"], each["change"]) for each in compared["cases"]] == [(cases[1], "worse"), (cases[0], "better")]
     assert [each["baselineState"] for each in sarif] == ["new", "unchanged"]
     assert "since the baseline: 1 worse, 1 better" in (tmp_path / "out" / "summary.md").read_text(encoding="utf-8")
-    assert "#/?testee=0&amp;change=worse" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "#/findings?testee=0&amp;change=worse" in (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert report(old, "--out", tmp_path / "back", "--baseline", old).exit_code == 0
 
 

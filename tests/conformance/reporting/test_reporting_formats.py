@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from tests.conformance.reporting.conftest import Changed, case_line
+from tests.conformance.reporting.conftest import Changed, graded_report
 
 from kafka_conformance.causes import causes_of
 from kafka_conformance.judge.verdict import Outcome
@@ -17,9 +17,7 @@ from kafka_conformance.reports import formats, picture, summary
 from kafka_conformance.reports.collection import Collection, collect, read_collection
 from kafka_conformance.reports.profiles import PassCriteria
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.results import ResultFooter, ResultHeader, Results
 from kafka_corpus.case import Case
-from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 
@@ -111,23 +109,6 @@ def test_sarif_explains_reviewed_causes(collected: Collection, whole_corpus: Map
         rule for run in json.loads(formats.sarif(collected))["runs"] for rule in run["tool"]["driver"]["rules"]
     ]
     assert {each["properties"]["reviewed"] for each in unreviewed} == {False}
-
-
-def graded_report(name: str, changed: Changed, cases: Mapping[str, Case], *declared: Deviation) -> summary.Report:
-    """The report on a complete run of a codec with v2, in which all agree except the cases in *changed*."""
-    testee = {"name": name, "version": "1", "connect": name, "append": False}
-    formats_of_it = {"magics": [2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
-    codec = {id_: case for id_, case in cases.items() if case.op in CODEC_OPS}
-    lines = tuple(case_line(case, changed) for case in codec.values())
-    header = ResultHeader(
-        testee=testee | {"decode": formats_of_it, "encode": formats_of_it},
-        corpus=corpus_hash(),
-        cases=len(lines),
-        only=[],
-        settings={},
-    )
-    footer = ResultFooter(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0, sha256="")
-    return summary.make(Results(header, lines, footer), list(codec.values()), declared, Path("result.ndjson"))
 
 
 HEADER_KEY = "v2_headers.key_is_not_utf_8[0xff]"

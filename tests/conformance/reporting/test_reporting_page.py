@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.conformance.reporting.conftest import graded_report
 
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES
 from kafka_conformance.reports import html
 from kafka_conformance.reports.collection import Collection, collect, read_collection
 from kafka_conformance.reports.details import MOST_ROWS, explained, recorded_details
+from kafka_conformance.reports.libraries import area_sentence, libraries
+from kafka_conformance.reports.summary import NULLS
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
 
@@ -134,35 +136,95 @@ def test_hostile_text_is_text(page: str) -> None:
     ]
     assert [each.tag for each in reader.elements].count("script") == page.count("</script>")
     assert not re.search(r"[\x00-\x08\x0b-\x1f\u202e]", page)
-    assert any("<img src=x onerror=" in text for text in reader.texts["a"])
+    assert any("<img src=x onerror=" in text for text in reader.texts["span"])
     assert any(
         "</script><img" in each["why"] and "\\x1b[31m" in each["why"] for case in said.values() for each in case["said"]
     )
 
 
-def test_matrix_says_every_count(page: str, collected: Collection) -> None:
-    """Every area has a cell for every testee that says its worst severity, in words too."""
-    classes = [each.attributes.get("class") or "" for each in parse(page).elements]
-    cells = [each.removeprefix("cell s-") for each in classes if each.startswith("cell ")]
-    swaps = html.page_cell(collected.entries[1], "v2_headers")
+def test_matrix_has_each_profile_of_each_library(page: str, collected: Collection) -> None:
+    """A row has a cell for each profile and compression, with the share and the causes in words, and no severities."""
+    boxes = [each for each in parse(page).elements if (each.attributes.get("class") or "").startswith("box")]
+    titles = [each.attributes.get("title") or "" for each in boxes]
+    swaps = collected.entries[1]
+    (consumer,) = [each for each in swaps.report.profiled.profiles if each.profile == "consumer"]
+    share = 100 * consumer.passed // consumer.required
 
-    assert len(cells) == len(collected.entries) * (len(collected.areas()) + 1)
-    assert set(cells) <= set(OUTCOMES)
-    assert swaps.worst == "wrong_data"
-    assert swaps.text == f"WD {collected.entries[1].results.counts()['wrong_data']}"
-    assert "wrong data" in swaps.words
+    assert consumer.grade == "fail"
+    assert any(title.startswith(f"{swaps.label}, consumer: {consumer.fail_causes} causes; ") for title in titles)
+    assert any(title.startswith(f"{swaps.label}, consumer, none: ") for title in titles)
+    assert f"{share}% <small>{consumer.fail_causes}</small>" in page
+    assert "Youden" not in page
+    assert not re.search(r">(?:WD|AI|RV) \d", page)
+
+
+def test_rows_of_a_library_stand_together(whole_corpus: Mapping[str, Case]) -> None:
+    """Variants of a library have its page; the client's row is the library's, the codec's a detail below it."""
+    names = ("rskafka", "rskafka-client", "mine", "kafka-python", "reference")
+    made = libraries(collect([graded_report(name, {}, whole_corpus) for name in names], cases=whole_corpus))
+    rows = {library.id: [row.entry.label for row in library.rows] for library in made}
+
+    assert list(rows) == ["kafka-python", "mine", "rskafka", "reference"]
+    assert rows["rskafka"] == ["rskafka-client", "rskafka"]
+    assert [row.client for row in made[2].rows] == [True, False]
+
+
+def test_causes_are_those_of_all_rows(whole_corpus: Mapping[str, Case]) -> None:
+    """A cause that two rows show is one cause; a reviewed one comes first, with its source and its smallest case."""
+    case = "v2_headers.key_is_not_utf_8[0xff]"
+    other = next(id_ for id_ in whole_corpus if id_.startswith("v2_headers.key_is_not_utf_8[") and id_ != case)
+    refused = {"outcome": "rejects_valid", "why": "UnicodeDecodeError"}
+    reports = [
+        graded_report("aiokafka", {case: refused, "backwards.record_at_itself": CRASHED}, whole_corpus),
+        graded_report("aiokafka-pure", {other: refused}, whole_corpus),
+    ]
+    collection = collect(reports, cases=whole_corpus)
+    made = html.result_page(collection)
+    (library,) = unpacked(made, "index")["libraries"]
+    cause, crash = library["causes"]
+
+    assert (cause["reviewed"], cause["grade"], cause["reach"]) == (True, "FAIL", "any_producer")
+    assert cause["counts"] == {"0": {"FAIL": 1}, "1": {"FAIL": 1}}
+    assert set(cause["cases"]) == {case, other}
+    assert "aiokafka/" in cause["source"]
+    assert cause["explanation"]
+    assert (crash["reviewed"], crash["grade"]) == (False, "HOSTILE")
+    assert "explanation" not in crash
+    assert details(made)[case]["said"][0]["cause"] == cause["id"]
+
+
+CRASHED = {"outcome": "crash", "why": "x"}
+
+
+def test_areas_have_sentences(whole_corpus: Mapping[str, Case]) -> None:
+    """Each area of the corpus is described by one sentence without the names of groups."""
+    sentences = {area: area_sentence(area) for area in {case.area for case in whole_corpus.values()}}
+
+    assert [area for area, text in sentences.items() if not text.endswith(".")] == []
+    assert not [text for text in sentences.values() if "(group" in text]
+    assert area_sentence("no_such_area") == area_sentence("../areas") == ""
+
+
+def test_null_testees_pass_no_profile(page: str) -> None:
+    """The footnote names each null testee with its share of the required cases, which is far below all."""
+    shares = html.null_shares()
+
+    assert set(shares) == set(NULLS)
+    assert max(shares.values()) < 60
+    assert all(f"{name} passes {share} % of the required cases" in page for name, share in shares.items())
 
 
 def test_every_finding_has_its_page(page: str, collected: Collection) -> None:
-    """The index lists every case with a finding, worst first, and its details stand in the chunk that it says."""
-    index, said = unpacked(page, "index"), details(page)
-    worst = [min(outcome for outcome in case["outcomes"] if outcome is not None) for case in index["cases"]]
+    """The list has every case with a finding, the gravest grade first, and its details are in the chunk of the index."""
+    index, listed, said = unpacked(page, "index"), unpacked(page, "cases"), details(page)
+    worst = [min(grade for grade in case["grades"] if grade is not None) for case in listed["cases"]]
 
-    assert [case["id"] for case in index["cases"]] == list(said) == collected.found()
+    assert [case["id"] for case in listed["cases"]] == list(said)
+    assert sorted(said) == sorted(collected.found())
     assert worst == sorted(worst)
-    assert max(worst) < len(SEVERITIES)
-    assert all(rule in index["rules"] for case in index["cases"] for rule in case["rules"])
-    first = index["cases"][index["chunk"] + 1]["id"]
+    assert all(case["reach"] in index["reaches"] for case in listed["cases"])
+    assert all(rule in listed["rules"] for case in listed["cases"] for rule in case["rules"])
+    first = listed["cases"][index["chunk"] + 1]["id"]
     assert unpacked(page, "chunk-1")[1]["id"] == first
 
 
@@ -247,7 +309,8 @@ def test_page_is_small(page: str, wrong: Path) -> None:
         collect(read_collection([wrong] * 1 + [wrong / each.name for each in wrong.iterdir() if each.is_dir()] * 2))
     )
 
-    assert len(page) < 1024 * len(details(page))
+    fixed = sum(len(html.asset(name)) for name in ("page.css", "shared.js", "page.js"))
+    assert len(page) - fixed < 1024 * len(details(page))
     assert len(many) < 2 * len(page)
 
 

@@ -130,17 +130,17 @@ function wantedOf(form, names) {
   return wanted;
 }
 
-function remembered(form) {
+function remembered(form, base = "#/") {
   const parameters = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value) parameters.set(name, value);
   const text = parameters.toString();
-  const hash = text ? "#/?" + text : "#/";
+  const hash = text ? base + "?" + text : base;
   history.replaceState(null, "", hash);
   return hash;
 }
 
 function fill(form, hash) {
-  const parameters = new URLSearchParams(hash.startsWith("#/?") ? hash.slice(3) : "");
+  const parameters = new URLSearchParams(hash.includes("?") ? hash.slice(hash.indexOf("?") + 1) : "");
   for (const field of form.elements) if (field.name) field.value = parameters.get(field.name) || "";
 }
 
