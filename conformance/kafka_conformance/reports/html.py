@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
 from kafka_conformance.judge.observation import observation_summary
-from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, Outcome, judge, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, SHORT, Outcome, judge, outcome_rank
 from kafka_conformance.reports.collection import (
     KINDS,
     Collection,
@@ -38,8 +38,8 @@ from kafka_conformance.reports.details import detail
 from kafka_conformance.reports.libraries import (
     Library,
     LibraryCause,
-    ProfileCell,
     MatrixRow,
+    ProfileCell,
     area_sentence,
     libraries,
     matrix_columns,
@@ -175,7 +175,7 @@ def _areas(collection: Collection, rows: Sequence[MatrixRow]) -> list[tuple[str,
 
 def area_cell(entry: CollectionEntry, area: str) -> AreaCell:
     """The cell of one testee for an area."""
-    lines = [line for line in entry.results.lines if line.area == area and line.outcome != "skipped"]
+    lines = [line for line in entry.results.lines if line.area == area and line.outcome not in OPEN]
     if not lines:
         return AreaCell("", 0, f"{entry.label}, {area}: no case was answered")
     findings = entry.report.profiled.by_case
@@ -213,6 +213,7 @@ def index_page(collection: Collection, made: Sequence[Library]) -> dict[str, Any
         "chunk": CHUNK,
         "found": _disagreeing(collection),
         "outcomes": OUTCOMES,
+        "severities": len(SEVERITIES),
         "grades": GRADES,
         "reaches": REACH_WORDS,
         "testees": testees,

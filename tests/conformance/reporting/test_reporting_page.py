@@ -215,7 +215,7 @@ def test_null_testees_pass_no_profile(page: str) -> None:
 
 
 def test_every_finding_has_its_page(page: str, collected: Collection) -> None:
-    """The list has every case with a finding, the gravest grade first, and its details are in the chunk of the index."""
+    """The list has every case with a finding, the gravest grade first; details are in the chunk of the index."""
     index, listed, said = unpacked(page, "index"), unpacked(page, "cases"), details(page)
     worst = [min(grade for grade in case["grades"] if grade is not None) for case in listed["cases"]]
 

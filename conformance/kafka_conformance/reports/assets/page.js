@@ -14,7 +14,7 @@
   // ---- findings ----
 
   const severityOf = (number) => index.outcomes[number];
-  const isFinding = (number) => number !== null && number < index.outcomes.length - 2;
+  const isFinding = (number) => number !== null && number < index.severities;
   const form = $("filters");
 
   async function casesOf() {
