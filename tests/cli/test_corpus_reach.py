@@ -13,6 +13,7 @@ from kafkaproof.cli import kafkaproof as group
 
 
 def test_reach_of_one_area() -> None:
+    """A recorded case is listed with its reach, the source of the answer, and the releases."""
     done = CliRunner().invoke(group, ["corpus", "reach", "--only", "gzip.several_members[in-a-value]"])
     assert done.exit_code == 0
     line, last = done.stdout.splitlines()
@@ -22,6 +23,7 @@ def test_reach_of_one_area() -> None:
 
 
 def test_another_range_changes_the_reach() -> None:
+    """`--supported` decides which releases count."""
     arguments = ["corpus", "reach", "--only", "legacy_shapes.codecs_in_one_log", "--json"]
     now = json.loads(CliRunner().invoke(group, arguments).stdout)
     then = json.loads(CliRunner().invoke(group, [*arguments, "--supported", "0.10..4.4"]).stdout)
@@ -31,12 +33,14 @@ def test_another_range_changes_the_reach() -> None:
 
 
 def test_inferred_reach_is_listed_alone() -> None:
+    """`--inferred` lists only cases whose reach follows from their shape."""
     done = CliRunner().invoke(group, ["corpus", "reach", "--only", "compaction", "--inferred", "--json"])
     sources = {each["source"] for each in json.loads(done.stdout)["cases"]}
     assert sources == {"shape"}
 
 
 def test_a_wrong_range_is_a_usage_error() -> None:
+    """A range that cannot be read ends with exit code 2 and prints nothing."""
     done = CliRunner().invoke(group, ["corpus", "reach", "--supported", "new"])
     assert (done.exit_code, done.stdout) == (2, "")
 
@@ -49,6 +53,7 @@ def test_no_decode_case_lacks_an_answer_of_a_supported_release(release: str) -> 
 
 
 def test_the_table_of_grades() -> None:
+    """`explain --grade` prints every row and grade."""
     done = CliRunner().invoke(group, ["explain", "--grade"])
     assert done.exit_code == 0
     assert done.stdout.startswith("Supported releases: 3.9..4.4, reviewed on 20")

@@ -63,6 +63,7 @@ def named(verdict: str) -> list[Any]:
 
 
 def test_the_audit_is_whole() -> None:
+    """All 120 audited findings are there, each with a judgement."""
     assert [each["number"] for each in AUDITED] == list(range(1, 121))
     verdicts = [each["verdict"] for each in AUDITED]
     assert {verdict: verdicts.count(verdict) for verdict in set(verdicts)} == {
@@ -72,6 +73,7 @@ def test_the_audit_is_whole() -> None:
 
 @pytest.mark.parametrize("each", named("valid"))
 def test_what_a_maintainer_accepts(each: dict[str, Any], audited_cases: dict[str, Case]) -> None:
+    """A finding that the audit calls valid is FAIL or HOSTILE, known exceptions aside."""
     found = graded(each, audited_cases)
     if each["number"] in VALID_BUT_MILDER:
         assert found.grade == VALID_BUT_MILDER[each["number"]][0]
@@ -81,6 +83,7 @@ def test_what_a_maintainer_accepts(each: dict[str, Any], audited_cases: dict[str
 
 @pytest.mark.parametrize("each", named("pedantic"))
 def test_what_a_maintainer_calls_pedantic(each: dict[str, Any], audited_cases: dict[str, Case]) -> None:
+    """A finding that the audit calls pedantic is NON_STRICT or INFO, known exceptions aside."""
     found = graded(each, audited_cases)
     if each["number"] in PEDANTIC_BUT_GRAVE:
         grade, reach, _ = PEDANTIC_BUT_GRAVE[each["number"]]
@@ -103,5 +106,6 @@ def test_what_a_maintainer_calls_pedantic(each: dict[str, Any], audited_cases: d
     ],
 )
 def test_the_reach_of_each_kind(number: int, reach: str, releases: str, audited_cases: dict[str, Case]) -> None:
+    """The reach of an audited case is the one that the auditor found."""
     found = case_reach(audited_cases[AUDITED[number - 1]["case"]])
     assert (found.reach, found.span()) == (reach, releases)

@@ -45,6 +45,7 @@ def case_of(op: Op = "decode", *batches: Batch) -> Case:
     ],
 )
 def test_effects_of_outcomes(outcome: str, effect: Effect | None) -> None:
+    """Each outcome but wrong data has one effect."""
     assert effect_of(case_of(), finding(outcome)) == effect
 
 
@@ -63,10 +64,12 @@ def test_effects_of_outcomes(outcome: str, effect: Effect | None) -> None:
     ],
 )
 def test_decoded_fields(field: str, effect: Effect) -> None:
+    """A decoded field that differs is wrong data only if records or the position depend on it."""
     assert effect_of(case_of("decode", FULL), finding("wrong_data", field, f"{field}: expected 1, got 2")) == effect
 
 
 def test_a_record_that_differs_further_on_counts() -> None:
+    """A harmless first difference does not hide a record that differs later."""
     line = finding("wrong_data", "batches[0].max_timestamp", "…: expected 1, got 2", ("batches.records.timestamp",))
     assert effect_of(case_of("decode", FULL), line) == "wrong_data"
 
@@ -81,11 +84,13 @@ def test_a_record_that_differs_further_on_counts() -> None:
     ],
 )
 def test_records_that_are_left_out_are_lost(field: str, got: int, effect: Effect) -> None:
+    """Fewer records than Kafka delivers are lost data."""
     line = finding("wrong_data", field, f"{field}: expected 2, got {got}")
     assert effect_of(case_of("decode", FULL), line) == effect
 
 
 def test_a_batch_without_records_may_be_left_out() -> None:
+    """A batch without records that is not shown makes no difference."""
     line = finding("wrong_data", "batches.length", "batches.length: expected 2, got 1")
     assert effect_of(case_of("decode", FULL, EMPTY), line) == "equivalent"
     assert effect_of(case_of("decode", FULL, FULL), line) == "lost_data"
@@ -102,15 +107,18 @@ def test_a_batch_without_records_may_be_left_out() -> None:
     ],
 )
 def test_written_fields(field: str, effect: Effect) -> None:
+    """A written field that differs is wrong data only if a reader depends on it."""
     assert effect_of(case_of("encode"), finding("wrong_data", field, f"{field}: expected 1, got 2")) == effect
 
 
 def test_written_bytes_that_cannot_be_read_are_wrong() -> None:
+    """Written bytes that Kafka refuses are wrong data."""
     line = finding("wrong_data", "data", "data: expected bytes that can be read, got a batch of 3 bytes")
     assert effect_of(case_of("encode"), line) == "wrong_data"
 
 
 def test_plain_paths_keep_the_number_of_batches_apart() -> None:
+    """A path without indexes does not confuse the number of batches with that of records."""
     assert plain_path("batches.length") == "batches.length"
     assert plain_path("batches[3].records.length") == "records.length"
 
@@ -155,6 +163,7 @@ def result_of(case: Case, outcome: Any, **observation: Any) -> ResultLine:
     ],
 )
 def test_a_skippable_lz4_frame_may_be_read(name: str, outcome: str, grade: str, corpus_cases: dict[str, Case]) -> None:
+    """A codec that reads past a skippable frame is lenient."""
     case = corpus_cases[name]
     assert starts_with_skippable(case) == ("skippable" in name)
     found = grade_finding(case, result_of(case, outcome, records=0))

@@ -31,11 +31,13 @@ ALL = list(all_inputs())
 
 
 def test_every_input_has_a_grade() -> None:
+    """The table has a row for every input."""
     assert len(ALL) == len(STRENGTHS) * len(EXPECTATIONS) * len(REACHES) * len(EFFECTS) == 3 * 3 * 7 * 9
     assert {grade_of(*given) for given in ALL} == set(GRADES)
 
 
 def test_every_row_decides_some_input() -> None:
+    """No row of the table is hidden by those above it."""
     deciding = {grade_row(*given) for given in ALL}
     assert [row for row in ROWS if row not in deciding] == []
 
@@ -59,23 +61,27 @@ def test_all_four_give_fail() -> None:
 
 
 def test_acceptable_cases_never_fail() -> None:
+    """A case that may be refused or read is never FAIL."""
     assert all(grade_of(*given) != "FAIL" for given in ALL if given[1] == "acceptable")
 
 
 @pytest.mark.parametrize("effect", ["crash", "stuck"])
 @pytest.mark.parametrize("reach", ["hostile", "retired"])
 def test_hostile_input_that_stops_the_process(effect: Effect, reach: Reach) -> None:
+    """A crash, hang or exhausted memory by a hostile peer is HOSTILE."""
     for strength, expectation in product(STRENGTHS, EXPECTATIONS):
         assert grade_of(strength, expectation, reach, effect) == "HOSTILE"
 
 
 def test_memory_counts_unless_nothing_limits_it() -> None:
+    """Memory is INFO only where no rule limits it."""
     for expectation in EXPECTATIONS:
         assert grade_of("must", expectation, "hostile", "memory") == "HOSTILE"
         assert all(grade_of("may", expectation, reach, "memory") == "INFO" for reach in REACHES)
 
 
 def test_forged_input_that_is_accepted() -> None:
+    """Forged input that is accepted as other data is HOSTILE."""
     assert grade_of("must", "invalid", "hostile", "accepts_invalid") == "HOSTILE"
     assert grade_of("should", "invalid", "hostile", "accepts_invalid") == "NON_STRICT"
 
@@ -89,6 +95,7 @@ def test_hostile_is_only_for_what_a_peer_sends() -> None:
 
 
 def test_recommendations_and_acceptable_cases_are_not_strict() -> None:
+    """Recommendations and acceptable cases are NON_STRICT."""
     for reach in REACHES_USERS:
         assert grade_of("should", "valid", reach, "wrong_data") == "NON_STRICT"
         assert grade_of("must", "acceptable", reach, "wrong_data") == "NON_STRICT"
@@ -96,18 +103,22 @@ def test_recommendations_and_acceptable_cases_are_not_strict() -> None:
 
 @pytest.mark.parametrize("effect", ["equivalent", "wrong_error"])
 def test_equivalences_and_kinds_of_errors_are_info(effect: Effect) -> None:
+    """Equivalent forms and other kinds of error are INFO."""
     assert all(grade_of(*given) == "INFO" for given in ALL if given[3] == effect)
 
 
 def test_retired_formats_are_info() -> None:
+    """Bytes that no supported release serves are INFO."""
     assert all(grade_of(*given) == "INFO" for given in ALL if given[2] == "retired" and given[3] not in UNSAFE)
 
 
 def test_rules_that_tolerate_are_info() -> None:
+    """A rule of strength `may` gives INFO."""
     assert all(grade_of(*given) == "INFO" for given in ALL if given[0] == "may" and given[3] not in UNSAFE)
 
 
 def test_a_stronger_rule_never_gives_a_milder_grade() -> None:
+    """With all else equal, a stronger rule gives the same or a graver grade."""
     for expectation, reach, effect in product(EXPECTATIONS, REACHES, EFFECTS):
         ranks = [_severity(strength, expectation, reach, effect) for strength in ("may", "should", "must")]
         assert ranks == sorted(ranks), (expectation, reach, effect)
@@ -120,6 +131,7 @@ def _severity(strength: object, expectation: object, reach: object, effect: obje
 
 
 def test_the_printed_table_has_every_row() -> None:
+    """The printed table has a line for each row, in order."""
     table = grade_table()
     assert [number for number, *_ in table] == list(range(1, len(ROWS) + 1))
     assert table[0][1:3] == ("INFO", "effect equivalent")

@@ -27,6 +27,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def test_a_number_in_more_bytes_than_kafka_reads() -> None:
+    """A varint of up to ten bytes has one plain reading."""
     data = encode(BATCH)
     length = data[HEADER]
     overlong = sealed(data[:HEADER] + bytes([length | 0x80, 0x80, 0x80, 0x80, 0x80, 0x00]) + data[HEADER + 1 :])
@@ -36,6 +37,7 @@ def test_a_number_in_more_bytes_than_kafka_reads() -> None:
 
 
 def test_an_lz4_frame_after_a_skippable_one() -> None:
+    """Skippable frames are passed over in a plain reading."""
     payload = encode(BATCH)[HEADER:]
     skippable = bytes.fromhex("502a4d18 03000000 616263")
     data = bytearray(encode(BATCH)[:HEADER] + skippable + lz4.frame.compress(payload))
@@ -61,10 +63,12 @@ def test_an_lz4_frame_after_a_skippable_one() -> None:
     ],
 )
 def test_bytes_without_a_plain_reading(change: Callable[[bytes], bytes]) -> None:
+    """Lengths and counts that do not meet leave no plain reading."""
     assert plain_reading(sealed(change(encode(BATCH)))) is None
 
 
 def test_a_wrong_checksum_has_no_plain_reading() -> None:
+    """Damaged bytes are compared with no reading: damage has to be found."""
     data = encode(BATCH)
     assert plain_reading(data[:-1] + bytes([data[-1] ^ 1])) is None
 
@@ -82,6 +86,7 @@ def test_valid_v2_bytes_have_the_reading_of_the_reference() -> None:
 
 
 def test_encoded_batches_are_canonical() -> None:
+    """The reference writes canonical bytes."""
     assert is_canonical(encode(BATCH), [BATCH])
 
 
@@ -89,6 +94,7 @@ def test_encoded_batches_are_canonical() -> None:
     "id_", ["varint.overlong_form[timestamp_delta in 9 bytes]", "v2_record.negative_value_length[none--64]"]
 )
 def test_forms_that_no_writer_makes(id_: str) -> None:
+    """Bytes in a form that no writer makes are not canonical."""
     (case,) = (case for case in load_vectors(f"{id_.partition('.')[0]}.*") if case.id == id_)
     data = input_of(case)
     assert isinstance(data, bytes)
@@ -108,6 +114,7 @@ def test_forms_that_no_writer_makes(id_: str) -> None:
     ],
 )
 def test_usual_times(times: tuple[int, ...], usual: bool) -> None:
+    """Times that no clock gives are unusual."""
     records = tuple(Record(index, time, None, None) for index, time in enumerate(times))
     assert (
         has_usual_times([Batch(magic=2, base_offset=0, last_offset=len(times) - 1, max_timestamp=0, records=records)])

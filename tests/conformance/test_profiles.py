@@ -65,6 +65,7 @@ def certified(outcome: str, why: str = "") -> Certification:
 
 
 def test_agreement_passes_every_profile() -> None:
+    """A testee that agrees in every case passes all profiles and columns."""
     found = certified("agree")
     assert [(each.profile, each.grade) for each in found.profiles] == [(name, "pass") for name in PROFILES]
     assert all(column.grade == "pass" for each in found.profiles for column in each.compressions if column.required)
@@ -73,6 +74,7 @@ def test_agreement_passes_every_profile() -> None:
 
 
 def test_a_testee_that_skips_everything_passes_nothing() -> None:
+    """Skipped required cases leave each profile incomplete, with the reason."""
     found = certified("skipped", "I do nothing")
     assert {each.grade for each in found.profiles} == {"incomplete"}
     assert all(each.missing["I do nothing"] > 0 and each.passed == 0 for each in found.profiles)
@@ -101,11 +103,13 @@ def test_a_perfect_codec_with_the_same_api_passes(name: str) -> None:
 
 
 def test_the_reference_passes_every_profile() -> None:
+    """The kept result of the reference passes."""
     found = certify_profiles(kept("reference-0.1.0"), by_id())
     assert {each.grade for each in found.profiles} == {"pass"}
 
 
 def test_one_fail_fails_its_profile_and_column_only() -> None:
+    """Other profiles and compressions are not affected by a FAIL."""
     id_ = "gzip.several_members[in-a-value]"
     lines = [line(case, "rejects_valid" if case.id == id_ else "agree") for case in corpus().cases]
     found = certify_profiles(results_of(lines, FULL), by_id())
@@ -122,6 +126,7 @@ def test_one_fail_fails_its_profile_and_column_only() -> None:
 
 
 def test_what_stops_the_process_fails_the_hostile_profile() -> None:
+    """A crash by forged bytes fails `hostile` only, which decides only if it is chosen."""
     id_ = "varint.high_bits_of_the_fifth_byte[offset_delta 0x70]"
     case = by_id()[id_]
     found = certify_profiles(results_of([line(case, "crash")], FULL), by_id())
@@ -135,6 +140,7 @@ def test_what_stops_the_process_fails_the_hostile_profile() -> None:
 
 
 def test_what_is_not_announced_counts_nowhere() -> None:
+    """Cases beyond the announced formats are not counted as skipped."""
     testee: dict[str, object] = {"decode": {"magics": [2], "compressions": ["none"]}}
     lines = [
         ResultLine(
@@ -150,12 +156,14 @@ def test_what_is_not_announced_counts_nowhere() -> None:
 
 
 def test_default_profiles_leave_hostile_out() -> None:
+    """Without a choice the announced profiles decide, but not `hostile`."""
     announced = Announced.of(FULL)
     assert deciding_profiles(announced) == tuple(name for name in PROFILES if name != "hostile")
     assert deciding_profiles(announced, ["hostile", "consumer"]) == ("consumer", "hostile")
 
 
 def test_a_profile_without_required_cases_is_incomplete() -> None:
+    """A profile needs a required case, and an answer to each of them."""
     assert profile_grade(AnswerCounts(), 0) == "incomplete"
     counts = AnswerCounts()
     counts.add(required=True)
@@ -166,6 +174,7 @@ def test_a_profile_without_required_cases_is_incomplete() -> None:
 
 
 def test_each_case_of_a_codec_has_a_profile() -> None:
+    """Every case belongs to a profile, and each profile has required cases."""
     roles = [placed_case(case, SUPPORTED)[1] for case in corpus().cases]
     assert {role.profile for role in roles} == set(PROFILES)
     for profile in PROFILES:

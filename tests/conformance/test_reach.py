@@ -23,6 +23,7 @@ def reaches(cases: dict[str, Case]) -> dict[str, CaseReach]:
 
 
 def test_every_case_has_a_reach_and_a_reason(reaches: dict[str, CaseReach]) -> None:
+    """No case is without a reach and the source of it."""
     assert {found.reach for found in reaches.values()} == set(REACHES)
     assert [id_ for id_, found in reaches.items() if not found.reason] == []
 
@@ -35,18 +36,21 @@ def test_reach_of_decode_cases_rests_on_brokers(cases: dict[str, Case], reaches:
 
 
 def test_what_producers_bring_names_the_releases(cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
+    """Reach `any_producer` names the releases that store the bytes."""
     for id_, found in reaches.items():
         if found.reach == "old_logs" or (found.reach == "any_producer" and found.source in ("recorded", "measured")):
             assert found.releases, id_
 
 
 def test_valid_bytes_are_no_damage(cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
+    """A valid case has never reach `rot`."""
     rot = [cases[id_] for id_, found in reaches.items() if found.reach == "rot" and cases[id_].op == "decode"]
     assert len(rot) > 100
     assert [case.id for case in rot if case.expect.verdict == "valid"] == []
 
 
 def test_encoding_is_the_writers_own(cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
+    """Encode cases have reach `as_writer`."""
     assert {found.reach for id_, found in reaches.items() if cases[id_].op == "encode"} == {"as_writer"}
 
 
@@ -88,6 +92,7 @@ def test_logs_of_older_releases(name: str, span: str, cases: dict[str, Case], re
     ],
 )
 def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, CaseReach]) -> None:
+    """Invalid bytes of old formats are not in old logs."""
     assert reaches[name].reach == "retired"
 
 
@@ -97,6 +102,7 @@ def test_a_changed_magic_is_damage(reaches: dict[str, CaseReach]) -> None:
 
 
 def test_a_wider_range_brings_older_formats_back(cases: dict[str, Case]) -> None:
+    """Older supported releases make retired formats reachable."""
     case = cases["legacy_shapes.codecs_in_one_log[gzip]"]
     assert case_reach(case).reach == "old_logs"
     wider = case_reach(case, parse_supported("0.10.0..4.4"))
@@ -105,6 +111,7 @@ def test_a_wider_range_brings_older_formats_back(cases: dict[str, Case]) -> None
 
 
 def test_conversion_ends_with_the_last_release_that_converts(cases: dict[str, Case]) -> None:
+    """Converted forms are reachable up to the last release that converts."""
     case = cases["conversion.down_converted_wrapper[gzip]"]
     assert case_reach(case).reach == "broker_itself"
     assert case_reach(case, parse_supported("4.0..4.4")).reach == "old_logs"
@@ -112,6 +119,7 @@ def test_conversion_ends_with_the_last_release_that_converts(cases: dict[str, Ca
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 def test_damage(magic: int) -> None:
+    """Flipped and cut bytes are `rot`."""
     records = (Record(0, -1 if magic == 0 else 5, b"key", b"value"),)
     time = records[0].timestamp
     data = encode(Batch(magic=magic, base_offset=0, last_offset=0, max_timestamp=time, records=records))

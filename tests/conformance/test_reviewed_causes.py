@@ -46,6 +46,7 @@ def finding(outcome: str, field: str = "", why: str = "", observation: dict[str,
 
 
 def test_all_conditions_of_a_match_have_to_hold() -> None:
+    """One condition that does not hold is enough to miss."""
     causes = parse_causes(ENTRY, "kafka-go.toml")
     wrong = finding("wrong_data", "batches[0].records[0].timestamp")
     assert reviewed_cause(causes, "kafka-go", "timestamp.a", wrong) == causes[0]
@@ -55,6 +56,7 @@ def test_all_conditions_of_a_match_have_to_hold() -> None:
 
 
 def test_any_match_of_a_cause_is_enough() -> None:
+    """A cause fits if one of its matches does."""
     causes = parse_causes(ENTRY, "kafka-go.toml")
     crash = finding("crash", why="panic: bad time", observation={"exit_code": 2})
     assert reviewed_cause(causes, "kafka-go", "varint.a", crash) == causes[0]
@@ -62,6 +64,7 @@ def test_any_match_of_a_cause_is_enough() -> None:
 
 
 def test_a_finding_without_an_entry_is_named_by_rule_and_effect() -> None:
+    """Unreviewed findings are grouped by rule and effect."""
     causes = parse_causes(ENTRY, "kafka-go.toml")
     key = cause_key(causes, "kafka-go", "a.b", finding("rejects_valid"), ("REC-21",), "rejects_valid")
     assert (key.id, key.title, key.reviewed) == (
@@ -84,21 +87,25 @@ def test_a_finding_without_an_entry_is_named_by_rule_and_effect() -> None:
     ],
 )
 def test_broken_entries(old: str, new: str, reason: str) -> None:
+    """A broken entry is one error that names the file."""
     assert old in ENTRY
     with pytest.raises(BadCausesError, match=reason):
         parse_causes(ENTRY.replace(old, new), "kafka-go.toml")
 
 
 def test_ids_are_unique() -> None:
+    """An id that is there twice is an error."""
     with pytest.raises(BadCausesError, match="there twice"):
         parse_causes(ENTRY + ENTRY, "kafka-go.toml")
 
 
 def test_an_empty_match_fits_everything() -> None:
+    """A match without conditions fits any finding."""
     assert FindingMatch().fits("a.b", finding("crash"))
 
 
 def test_every_published_entry_names_a_case_of_the_corpus() -> None:
+    """The smallest case of each entry exists."""
     ids = {case.id for case in load_vectors()}
     published = [(library, cause) for library, causes in reviewed_causes().items() for cause in causes]
     assert [(library, cause.id) for library, cause in published if cause.smallest not in ids] == []
