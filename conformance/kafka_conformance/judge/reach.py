@@ -36,7 +36,7 @@ from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedRe
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
-from kafka_conformance.judge.written import opened
+from kafka_conformance.judge.written import opened_payload
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.case import Case, Recipe
@@ -674,7 +674,7 @@ def _is_as_kafka_writes(entry: bytes, *, of_bytes: bool) -> bool:
     written = _encoded(batch)
     if of_bytes or batch.compression == "none" or not written:
         return written == entry
-    return opened(written) == opened(entry)
+    return opened_payload(written) == opened_payload(entry)
 
 
 def _writes(release: str, magic: int) -> bool:

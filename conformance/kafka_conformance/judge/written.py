@@ -241,13 +241,13 @@ def _by_bytes(right: bytes, data: bytes, *, masked: bool) -> list[Difference]:
     """The first byte that differs, though every field reads the same."""
     if masked:
         # Unused bits are outside of the compressed bytes.
-        found = _attributes(right, data) or _first_byte(opened(right), opened(data), "decompressed")
+        found = _attributes(right, data) or _first_byte(opened_payload(right), opened_payload(data), "decompressed")
     else:
         found = _first_byte(right, data, "data")
     if found is None:
         return []
     # Exact bytes of a codec's own are exact: only what it holds may have another form.
-    if opened(right) != opened(data) and only_longer_varints(right, data):
+    if opened_payload(right) != opened_payload(data) and only_longer_varints(right, data):
         found = replace(found, lossy=True, equivalence=str(LONGER_VARINT))
     return [found]
 
@@ -291,7 +291,7 @@ def _lz4_header_checksums(data: bytes) -> Iterator[Difference]:
             yield Difference(path, right, have, lossy=have == usual, equivalence=name)
 
 
-def opened(data: bytes) -> bytes:
+def opened_payload(data: bytes) -> bytes:
     """The bytes of every entry after its header, uncompressed and joined."""
     return b"".join(_payload(data[start:end]) for start, end in split_entries(data))
 
