@@ -305,7 +305,8 @@ def test_a_mixed_log_is_read_to_its_end(client: tuple[str, Sandbox]) -> None:
 
     assert isinstance(answered.observation, ConsumedRecords)
     if client[0] not in NO_MIXED_LOGS:
-        assert [record.value for record in answered.observation.records] == [b"old", b""]
+        # To kafka-go's Reader an empty value is null.
+        assert [record.value or b"" for record in answered.observation.records] == [b"old", b""]
 
 
 def test_producers_write_with_their_defaults(client: tuple[str, Sandbox]) -> None:
