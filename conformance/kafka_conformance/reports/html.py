@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
 from kafka_conformance.judge.observation import observation_summary
-from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, SHORT, Outcome, judge, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, judge, outcome_rank
 from kafka_conformance.reports.collection import (
     KINDS,
     Collection,
@@ -58,21 +58,6 @@ CHUNK: Final = 40
 MOST_WHY: Final = 160
 # Grades that an area counts as wrong.
 GRAVE: Final[tuple[Grade, ...]] = ("FAIL", "HOSTILE")
-
-
-@dataclass(frozen=True, slots=True)
-class PageCell:
-    """One area of one testee, in the picture and on the page of a broker.
-
-    Attributes:
-        worst: the worst outcome, or None if it was not sent.
-        text: two letters and how many findings, or a mark.
-        words: the same for those who do not see it.
-    """
-
-    worst: Outcome | None
-    text: str
-    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +167,6 @@ def area_cell(entry: CollectionEntry, area: str) -> AreaCell:
     grave = sum(findings[line.case].graded.grade in GRAVE for line in lines if line.case in findings)
     text = f"{entry.label}, {area}: {grave:,} of {len(lines):,} answered cases have a finding of FAIL or HOSTILE"
     return AreaCell("fail" if grave else "pass", percent(len(lines) - grave, len(lines)), text)
-
-
-def amount(label: str, area: str, counts: Counter[Outcome], score: float) -> PageCell:
-    """The cell for these counts of outcomes."""
-    if not counts:
-        return PageCell(None, "", f"{label}: not sent")
-    worst = min(counts, key=outcome_rank)
-    counted = ", ".join(f"{counts[each]:,} {words(each)}" for each in OUTCOMES if counts[each])
-    spoken = f"{label}, {area}: {counted}; score {score:.3f}"
-    findings = sum(counts[each] for each in SEVERITIES)
-    return PageCell(worst, f"{SHORT[worst]} {findings:,}" if findings else SHORT[worst], spoken)
 
 
 def index_page(collection: Collection, made: Sequence[Library]) -> dict[str, Any]:

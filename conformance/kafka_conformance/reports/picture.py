@@ -1,4 +1,4 @@
-"""The matrix as a picture (SVG), for a page that shows no HTML of ours.
+"""The matrix of profiles as a picture (SVG), for a page that shows no HTML of ours.
 
 It is drawn from a small document of counts, which can be kept where the results
 are too large to keep: the same document gives the same picture.
@@ -6,57 +6,85 @@ are too large to keep: the same document gives the same picture.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 import msgspec
 
-from kafka_conformance.judge.verdict import OUTCOMES, SHORT, Outcome
-from kafka_conformance.reports.collection import MAX_NAME, Collection, CollectionEntry
-from kafka_conformance.reports.html import amount, page_environment, words
-from kafka_conformance.sanitize import printable
+from kafka_conformance.judge.grade import PROFILES, Profile
+from kafka_conformance.reports.collection import Collection
+from kafka_conformance.reports.html import page_environment
+from kafka_conformance.reports.libraries import Library, MatrixRow, libraries, percent
+from kafka_conformance.reports.profiles import ProfileGrade
 
 ROW: Final = 22
-COLUMN: Final = 66
-# Codecs' names stand slanted above their columns.
-HEAD: Final = 160
-LEFT: Final = 118
-LEGEND: Final = 62
-ALL: Final = "all"
+COLUMN: Final = 96
+HEAD: Final = 44
+LEFT: Final = 196
+LEGEND: Final = 40
+# The share below which a profile is far from passing, in percent.
+LOW: Final = 90
 
 
-class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One testee: how many cases of each area had which outcome."""
+class PictureCell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One profile of a testee: of the required cases those that pass, and the causes that fail it."""
+
+    grade: ProfileGrade
+    passed: int
+    required: int
+    causes: int
+
+    @property
+    def percent(self) -> int:
+        """The share of the required cases that pass, rounded down."""
+        return percent(self.passed, self.required)
+
+    @property
+    def shade(self) -> str:
+        """The class of its colour."""
+        return "low" if self.grade == "fail" and self.percent < LOW else self.grade
+
+    @property
+    def mark(self) -> str:
+        """The number of causes, or a mark."""
+        return str(self.causes) if self.causes else "✓" if self.grade == "pass" else "…"
+
+
+class PictureRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One testee; *detail* if it is not the first row of its library."""
 
     testee: str
     version: str
-    areas: dict[str, dict[Outcome, int]]
-    scores: dict[str, float]
+    library: str
+    detail: bool
+    profiles: dict[Profile, PictureCell]
+
+    @property
+    def name(self) -> str:
+        """The library's name, or that of a detail."""
+        return self.testee if self.detail else self.library
 
 
 class Counts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The counts that the picture shows."""
 
     corpus: str
-    testees: list[Column]
+    testees: list[PictureRow]
 
 
 def counted(collection: Collection) -> Counts:
-    """The counts of all runs."""
-    return Counts(collection.corpus, [_column(entry) for entry in collection.entries])
+    """The counts of all runs, by library."""
+    rows = [_row(library, row, at > 0) for library in libraries(collection) for at, row in enumerate(library.rows)]
+    return Counts(collection.corpus, rows)
 
 
-def _column(entry: CollectionEntry) -> Column:
-    areas: dict[str, Counter[Outcome]] = {ALL: Counter()}
-    for line in sorted(entry.results.lines, key=lambda line: (line.area, line.case)):
-        for area in (line.area, ALL):
-            areas.setdefault(printable(area, MAX_NAME), Counter())[line.outcome] += 1
-    certificate = entry.report.certificate
-    scores = {area: round(certificate.score if area == ALL else certificate.areas.get(area, 0.0), 3) for area in areas}
-    ordered = {
-        area: {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]} for area, counts in areas.items()
+def _row(library: Library, row: MatrixRow, detail: bool) -> PictureRow:
+    results = {result.profile: result for result in row.entry.report.profiled.profiles}
+    cells = {
+        profile: PictureCell(result.grade, result.passed, result.required, result.fail_causes)
+        for profile in PROFILES
+        if (result := results.get(profile)) is not None
     }
-    return Column(entry.label, entry.version.partition(" ")[0], ordered, scores)
+    return PictureRow(row.entry.label, row.entry.version.partition(" ")[0], library.id, detail, cells)
 
 
 def encode_counts(counts: Counts) -> bytes:
@@ -71,30 +99,15 @@ def decoded(document: bytes) -> Counts:
 
 
 def matrix_svg(counts: Counts) -> str:
-    """Testees by area, light or dark as who looks at it prefers; it loads nothing and runs nothing."""
-    rows = [(area, [_cell(column, area) for column in counts.testees]) for area in _areas(counts)]
+    """Testees by profile, light or dark as the viewer prefers; it loads nothing and runs nothing."""
+    shown = [profile for profile in PROFILES if any(profile in row.profiles for row in counts.testees)]
     return page_environment().get_template("matrix.svg").render(
-        labels=[(column.testee, column.version) for column in counts.testees],
-        rows=rows,
+        rows=counts.testees,
+        profiles=shown,
         row=ROW,
         column=COLUMN,
         head=HEAD,
         left=LEFT,
-        # The last name leans over the edge.
-        width=max(LEFT + COLUMN * len(counts.testees) + HEAD // 2, 560),
-        height=HEAD + ROW * len(rows) + LEGEND,
-        outcomes=OUTCOMES,
-        short=SHORT,
-        words=words,
+        width=max(LEFT + COLUMN * len(shown) + 8, 664),
+        height=HEAD + ROW * len(counts.testees) + LEGEND,
     )  # fmt: skip
-
-
-def _areas(counts: Counts) -> list[str]:
-    """Areas that compare testees: not those that only one of several was sent."""
-    columns = Counter(area for column in counts.testees for area in column.areas)
-    least = min(len(counts.testees), 2)
-    return [*sorted(area for area in columns if area != ALL and columns[area] >= least), ALL]
-
-
-def _cell(column: Column, area: str) -> object:
-    return amount(column.testee, area, Counter(column.areas.get(area, {})), column.scores.get(area, 0.0))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from tests.conformance.reporting.conftest import Changed, graded_report
 
 from kafka_conformance.causes import causes_of
-from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.judge.grade import Profile
 from kafka_conformance.reports import formats, picture, summary
 from kafka_conformance.reports.collection import Collection, collect, read_collection
 from kafka_conformance.reports.profiles import PassCriteria
@@ -248,8 +248,9 @@ def test_matrix_as_a_picture(collected: Collection) -> None:
     titles = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}title")]
     tags = {element.tag.rpartition("}")[2] for element in root.iter()}
 
-    assert len(titles) == len(collected.entries) * (len(collected.areas()) + 1)
-    assert any("v2_headers" in title and "wrong data" in title for title in titles)
+    profiles = [each.profile for entry in collected.entries for each in entry.report.profiled.profiles]
+    assert len(titles) == len(profiles)
+    assert any(title.startswith(f"{collected.entries[1].label}, consumer: ") and "fail" in title for title in titles)
     assert tags == {"svg", "style", "rect", "line", "text", "tspan", "g", "title"}
     assert not [
         element for element in root.iter() if any("href" in name or name[:2] == "on" for name in element.attrib)
@@ -257,20 +258,29 @@ def test_matrix_as_a_picture(collected: Collection) -> None:
 
 
 def test_cells_of_the_picture_stand_in_their_columns() -> None:
-    """A testee without cases in an area leaves a gap; an area of a single testee has no row."""
-    agree: dict[Outcome, int] = {"agree": 1}
-    sent = [{"x": agree, "all": agree}, {"x": agree, "y": agree, "all": agree}, {"y": agree, "one": agree}]
-    columns = [picture.Column(f"codec-{at}", "1", areas, {}) for at, areas in enumerate(sent)]
-    root = ElementTree.fromstring(picture.matrix_svg(picture.Counts("c", columns)))
+    """A testee without a profile leaves a gap; a profile of no testee has no column; 100 % is all of it."""
+    cell = picture.PictureCell("fail", 999, 1000, 1)
+    passed = picture.PictureCell("pass", 5, 5, 0)
+    sent: list[dict[Profile, picture.PictureCell]] = [
+        {"consumer": cell, "integrity": passed},
+        {"integrity": cell},
+        {"producer": passed},
+    ]
+    rows = [picture.PictureRow(f"codec-{at}", "1", "codec", at > 0, profiles) for at, profiles in enumerate(sent)]
+    root = ElementTree.fromstring(picture.matrix_svg(picture.Counts("c", rows)))
     svg = "{http://www.w3.org/2000/svg}"
     cells = {
-        (title.text or "").partition(":")[0]: int(rect.get("x", ""))
+        (title.text or "").partition(":")[0]: (int(rect.get("x", "")), int(rect.get("y", "")), rect.get("class"))
         for group in root.iter(f"{svg}g")
         for title, rect in zip(group.iter(f"{svg}title"), group.iter(f"{svg}rect"), strict=True)
     }
 
-    assert cells["codec-0, x"] < cells["codec-1, x"] == cells["codec-1, y"] < cells["codec-2, y"]
-    assert "codec-2, one" not in cells
+    assert cells["codec-0, consumer"][0] < cells["codec-2, producer"][0] < cells["codec-0, integrity"][0]
+    assert cells["codec-0, integrity"][0] == cells["codec-1, integrity"][0]
+    assert cells["codec-0, integrity"][1] < cells["codec-1, integrity"][1]
+    assert (cells["codec-0, consumer"][2], cells["codec-0, integrity"][2]) == ("fail", "pass")
+    assert (cell.percent, cell.mark, passed.percent, passed.mark) == (99, "1", 100, "✓")
+    assert len(cells) == 4
 
 
 def test_the_picture_in_the_readme_is_of_the_counts_beside_it() -> None:
