@@ -23,6 +23,7 @@ class _Waiter:
     rank: Rank
     number: int
     stop: threading.Event = field(compare=False)
+    places: int = field(default=1, compare=False)
     called: threading.Event = field(default_factory=threading.Event, compare=False)
     granted: bool = field(default=False, compare=False)
 
@@ -31,32 +32,32 @@ class CpuPermits:
     """So many places at work; who has the lowest rank gets the next that is free."""
 
     def __init__(self, count: int) -> None:
-        self._free = count
+        self.count = self._free = count
         self._line: list[_Waiter] = []
         self._lock = threading.Lock()
         self._number = 0
 
-    def take(self, rank: Rank, stop: threading.Event, *, give: bool = False) -> bool:
-        """Wait for a place; False if there will be none, because *stop* was called.
+    def take(self, rank: Rank, stop: threading.Event, *, give: bool = False, places: int = 1) -> bool:
+        """Wait for so many *places*; False if there will be none, because *stop* was called.
 
-        With *give*, leave one in the same moment: who has the lowest rank keeps it.
+        With *give*, leave as many in the same moment: the lowest rank keeps them.
         """
         with self._lock:
-            self._free += give
+            self._free += give * places
             if stop.is_set():
                 self._call()
                 return False
             self._number += 1
-            waiter = _Waiter(rank, self._number, stop)
+            waiter = _Waiter(rank, self._number, stop, places)
             heappush(self._line, waiter)
             self._call()
         waiter.called.wait()
         return waiter.granted
 
-    def give(self) -> None:
-        """Leave a place to the next."""
+    def give(self, places: int = 1) -> None:
+        """Leave *places* to the next."""
         with self._lock:
-            self._free += 1
+            self._free += places
             self._call()
 
     def stop(self, stop: threading.Event) -> None:
@@ -68,10 +69,14 @@ class CpuPermits:
                     waiter.called.set()
 
     def _call(self) -> None:
-        while self._free and self._line:
-            waiter = heappop(self._line)
+        while self._line:
+            waiter = self._line[0]
+            # One that wants more places than are free waits, and so do those of higher rank.
+            if not waiter.stop.is_set() and waiter.places > self._free:
+                return
+            heappop(self._line)
             if not waiter.stop.is_set():
-                self._free -= 1
+                self._free -= waiter.places
                 waiter.granted = True
                 waiter.called.set()
 
@@ -81,17 +86,20 @@ class CpuPermit:
 
     Attributes:
         waited: seconds for which it has waited to have its place again.
+
+    A worker that is *alone* takes all places: no other works then.
     """
 
-    def __init__(self, slots: CpuPermits, rank: Rank, stop: threading.Event) -> None:
+    def __init__(self, slots: CpuPermits, rank: Rank, stop: threading.Event, *, alone: bool = False) -> None:
         self._slots, self._rank, self._stop = slots, rank, stop
+        self._places = slots.count if alone else 1
         self._held = False
         self.waited = 0.0
 
     def take(self) -> bool:
         """Have a place; False if the run was stopped."""
         began = time.monotonic()
-        self._held = self._held or self._slots.take(self._rank, self._stop)
+        self._held = self._held or self._slots.take(self._rank, self._stop, places=self._places)
         self.waited += time.monotonic() - began
         return self._held
 
@@ -99,9 +107,9 @@ class CpuPermit:
         """Do without it, until `take`."""
         if self._held:
             self._held = False
-            self._slots.give()
+            self._slots.give(self._places)
 
     def pass_on(self) -> bool:
         """Let those go first who have a lower rank."""
-        self._held = self._slots.take(self._rank, self._stop, give=self._held)
+        self._held = self._slots.take(self._rank, self._stop, give=self._held, places=self._places)
         return self._held

@@ -65,7 +65,7 @@ class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class ResultFooter(msgspec.Struct, kw_only=True):
-    """That it is complete, and what it adds up to; seconds of waiting for hung cases apart."""
+    """That it is complete, and its sums; `waited` is seconds on hung cases, `repeated` cases that ran into a limit."""
 
     complete: bool = True
     counts: dict[str, int]
@@ -76,6 +76,7 @@ class ResultFooter(msgspec.Struct, kw_only=True):
     first_stray: str = ""
     late_ends: int = 0
     first_late_end: str = ""
+    repeated: int = 0
     sha256: str
 
 
@@ -283,14 +284,18 @@ def count_lines(path: Path) -> int:
 class ResultWriter(LineWriter):
     """Writes a result file; `finish` makes it complete."""
 
-    def finish_run(self, seconds: float, tallies: Sequence[Tally]) -> None:
-        """Add the footer of a run that took *seconds*, with the sums of *tallies*, and close."""
+    def finish_run(self, seconds: float, tallies: Sequence[Tally], repeated: int = 0) -> None:
+        """Add the footer of a run that took *seconds*, with the sums of *tallies*, and close.
+
+        *repeated* is the number of cases that ran into a limit and were sent again.
+        """
         self.finish(
             counts=read_results(self.path).counts(),
             seconds=round(seconds, 3),
             waited=round(sum(tally.waited for tally in tallies), 3),
             starts=sum(tally.starts for tally in tallies),
             strays=sum(tally.strays for tally in tallies),
+            repeated=repeated,
             first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
             late_ends=sum(tally.late_ends for tally in tallies),
             first_late_end=next((tally.first_late_end for tally in tallies if tally.first_late_end), ""),

@@ -20,12 +20,20 @@ from queue import SimpleQueue
 
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
-from kafka_conformance.judge.verdict import judge
+from kafka_conformance.judge.verdict import SEVERITIES, judge
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import plan_requests, relevant_cases
+from kafka_conformance.runner.requests import RequestPlan, TimedObservation, plan_requests, relevant_cases
 from kafka_conformance.runner.results import ResultLine, Results
-from kafka_conformance.runner.workers import LOOK_SECONDS, STOP_SECONDS, StopSignal, WorkerPool
+from kafka_conformance.runner.workers import (
+    LOOK_SECONDS,
+    STOP_SECONDS,
+    ObservedCase,
+    StopSignal,
+    WorkerPool,
+    depends_on_limits,
+    verdict_of_repeats,
+)
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
@@ -102,22 +110,45 @@ def run(plan: RunPlan) -> Results:
             with closing(results.ResultWriter(plan.path, header, lines)) as writer:
                 writer.write(judged_line(case, skipped) for case, skipped in requests.skipped)
                 done, findings = total - requests.count, 0
-                with closing(workers.observe(requests.groups, committed=hello.committed)) as observed:
-                    for group in observed:
-                        judged = [
-                            judged_line(case, each.observation, each.seconds, each.deaths) for case, each in group
-                        ]
-                        writer.write(judged)
-                        done += len(judged)
-                        findings += sum(line.outcome not in ("agree", "skipped") for line in judged)
-                        plan.progress(done, total, findings)
-                writer.finish_run(time.monotonic() - began, workers.tallies)
+                uncertain: list[ObservedCase] = []
+                for group in _judged_groups(workers, requests, uncertain, committed=hello.committed):
+                    writer.write(group)
+                    done += len(group)
+                    findings += sum(line.outcome in SEVERITIES for line in group)
+                    plan.progress(done, total, findings)
+                writer.finish_run(time.monotonic() - began, workers.tallies, len(uncertain))
             plan.stop.check()
     except (KeyboardInterrupt, CannotRun) as error:
         if isinstance(error, CannotRun) and not plan.stop.by_user:
             raise
         raise Interrupted(results.count_lines(plan.path), total) from None
     return results.read_results(plan.path)
+
+
+def _judged_groups(
+    workers: WorkerPool, requests: RequestPlan, uncertain: list[ObservedCase], *, committed: bool
+) -> Iterator[list[ResultLine]]:
+    """Result lines as they are known; cases that ran into a limit go to *uncertain*, and are repeated at the end."""
+    with closing(workers.observe(requests.groups, committed=committed)) as observed:
+        for group in observed:
+            uncertain += [(case, each) for case, each in group if depends_on_limits(each.observation)]
+            yield [
+                judged_line(case, each.observation, each.seconds, each.deaths)
+                for case, each in group
+                if not depends_on_limits(each.observation)
+            ]
+    if workers.is_given_up:
+        yield [judged_line(case, each.observation, each.seconds, each.deaths) for case, each in uncertain]
+        uncertain.clear()
+    with closing(workers.repeat(uncertain, committed=committed)) as repeated:
+        for found in repeated:
+            yield [repeated_line(case, observations) for case, observations in found]
+
+
+def repeated_line(case: Case, found: Sequence[TimedObservation]) -> ResultLine:
+    """The result line of *case* after its repeats; its observation is the last."""
+    last, verdict = found[-1], verdict_of_repeats(case, found)
+    return results.result_line(case, verdict, observation_summary(last.observation), last.seconds, last.deaths)
 
 
 def judged_line(case: Case, observation: Observation, seconds: float = 0.0, deaths: int = 0) -> ResultLine:

@@ -138,6 +138,11 @@ class Sandbox:
                 done += 1
 
     @property
+    def is_given_up(self) -> bool:
+        """Whether the testee answered nothing, and gets no more requests."""
+        return self._learnt.is_given_up
+
+    @property
     def is_doubtful(self) -> bool:
         """Whether the testee left a trivial batch unanswered."""
         return self._learnt.doubtful
@@ -167,9 +172,15 @@ class Sandbox:
         if self._permit is not None:
             self._permit.give()
 
-    def another(self, permit: CpuPermit | None = None) -> Sandbox:
-        """A sandbox of its own for the same testee, with what was learnt about it."""
-        return Sandbox(self.connection, self.seconds, permit, self._learnt, self._starter)
+    def another(self, permit: CpuPermit | None = None, *, forget_hangs: bool = False) -> Sandbox:
+        """A sandbox of its own for the same testee, with what was learnt about it, known hangs aside if wanted."""
+        learnt = replace(self._learnt, hung=set()) if forget_hangs else self._learnt
+        return Sandbox(self.connection, self.seconds, permit, learnt, self._starter)
+
+    def ask_afresh(self, question: CaseRequest) -> TimedObservation:
+        """The answer of a new process that has nothing else to do."""
+        self._replace()
+        return self._alone(question)
 
     # Starting
 

@@ -120,6 +120,8 @@ NULL_TESTEES: Final = frozenset(TESTEE_BUGS)
 
 # The bytes of one slot in an array of references.
 SLOT: Final = 8
+# Bytes that are allocated at once: a size that no machine has would fail and take nothing.
+PIECE: Final = 16 << 20
 STRAY_LINE: Final = "DEBUG decoding, please wait...\n"
 
 
@@ -172,7 +174,8 @@ def allocates_by_count(data: bytes) -> list[WireBatch]:
     count = BATCH_V2.field("record_count")
     claimed = int.from_bytes(data[count.offset : count.offset + count.width], "big", signed=True)
     if _is_v2(data) and claimed > 0:
-        bytearray(claimed * SLOT)
+        held = [bytearray(min(PIECE, claimed * SLOT - begin)) for begin in range(0, claimed * SLOT, PIECE)]
+        held.clear()
     return reference.decode(data)
 
 
