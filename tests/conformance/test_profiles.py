@@ -178,4 +178,4 @@ def test_each_case_of_a_codec_has_a_profile() -> None:
     roles = [placed_case(case, SUPPORTED)[1] for case in corpus().cases]
     assert {role.profile for role in roles} == set(PROFILES)
     for profile in PROFILES:
-        assert sum(role.required for role in roles if role.profile == profile) >= 9, profile
+        assert sum(role.required for role in roles if role.profile == profile) >= 8, profile

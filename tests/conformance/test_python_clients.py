@@ -30,6 +30,7 @@ from kafka_conformance.testees.recipe import build_testee
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Header, Record, decode, encode
+from kafka_records.checksum import checksum_v2
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas through what Python 3.11 calls deprecated.
@@ -153,13 +154,51 @@ def test_batches_beyond_the_producer_are_skipped(client: ModuleType, fields: dic
 
 
 @both
-def test_what_the_producer_refuses_is_an_error(client: ModuleType) -> None:
-    """Neither accepts a record without key and value; the next batch is written as if there had been none."""
+def test_a_record_without_key_and_value_is_skipped(client: ModuleType) -> None:
+    """Both producers document that a record needs one of them; the next batch is written as if there had been none."""
     nothing = replace(given(2, "none"), records=(RECORDS[0], RECORDS[1]._replace(value=None)))
-    with pytest.raises(CodecError, match="Need at least one"):
+    with pytest.raises(NotDone, match="without key and value"):
         client.encode(to_wire(nothing))
 
     assert decode(client.encode(to_wire(given(2, "none"))))[0].records == RECORDS
+
+
+def test_headers_of_kafka_python_have_values() -> None:
+    """Its producer documents headers of text and bytes; a null is none of them."""
+    record = RECORDS[0]._replace(headers=(Header(b"h", None),))
+    with pytest.raises(NotDone, match="a header without a value"):
+        kafka_python_client.encode(to_wire(replace(given(2, "none"), records=(record,), last_offset=0)))
+
+
+def test_iterating_over_kafka_python_drops_an_error() -> None:
+    """Release 3.0.12 gives the record, and no error about the byte after it; `poll` raises it."""
+    data = bytearray(encode(replace(given(2, "none"), records=RECORDS[:1], last_offset=0)) + b"\0")
+    data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    data[17:21] = checksum_v2(bytes(data)).to_bytes(4, "big")
+    verdict = judge(case(bytes(data), "invalid"), consume(kafka_python_client, bytes(data)))
+
+    with FakeBroker() as broker:
+        broker.serve("topic", bytes(data))
+        iterated = with_kafka_python(broker.address)
+    assert (verdict.outcome, iterated) == ("accepts_invalid", ([plain(RECORDS[0])], ""))
+
+
+BEYOND = replace(given(2, "none"), records=(RECORDS[0], RECORDS[1]._replace(timestamp=1 << 63)))
+OLD_WITH_HEADERS = replace(given(1, "none"), records=(RECORDS[0],))
+
+
+@pytest.mark.parametrize(
+    ("client", "refused"),
+    [(kafka_python_client, OLD_WITH_HEADERS), (aiokafka_client, BEYOND)],
+    ids=["headers in v1", "a timestamp beyond an int64"],
+)
+def test_a_producer_goes_on_after_an_error(client: ModuleType, refused: Batch) -> None:
+    """After a record that the producer refuses the next batch is written as if there had been none."""
+    good = given(refused.magic, "none")
+    with pytest.raises((CodecError, OverflowError, AssertionError)):
+        client.encode(to_wire(refused))
+
+    assert decode(client.encode(to_wire(good)))[0].records == good.records
 
 
 @both

@@ -134,7 +134,9 @@ def is_plain_request(batch: Batch) -> bool:
     )
     usual = has_usual_times((batch,)) and all(record.timestamp > 0 for record in batch.records)
     counted = batch.base_offset == 0 and batch.last_offset == len(offsets) - 1 and offsets == list(range(len(offsets)))
-    return plain and usual and counted and bool(offsets) and _has_plain_headers(batch) and _shrinks(batch)
+    # kafka-python's and aiokafka's producers document that a record has a key or a value.
+    filled = all(record.key is not None or record.value is not None for record in batch.records)
+    return plain and usual and counted and filled and bool(offsets) and _has_plain_headers(batch) and _shrinks(batch)
 
 
 def _has_plain_headers(batch: Batch) -> bool:

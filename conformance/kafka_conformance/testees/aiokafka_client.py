@@ -37,6 +37,7 @@ from kafka_conformance.testees.client_parts import (
     header_text,
     one_request,
     producer_limits,
+    without_content,
 )
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
@@ -206,9 +207,8 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer sends for *batch*."""
     wanted = from_wire(batch)
-    check_expressible(
-        wanted, "producer", (wanted.magic != 2, "an old message: its producer writes v2"), *producer_limits(wanted)
-    )
+    magic = wanted.magic != 2, "an old message: its producer writes v2"
+    check_expressible(wanted, "producer", magic, without_content(wanted), *producer_limits(wanted))
     if not _writers:
         _writers.append(AiokafkaWriter())
     try:

@@ -104,6 +104,12 @@ def producer_limits(wanted: Batch) -> list[tuple[object, str]]:
     ]
 
 
+def without_content(wanted: Batch) -> tuple[object, str]:
+    """The limit of producers whose documentation requires a key or a value in each record, for `check_expressible`."""
+    empty = any(record.key is None and record.value is None for record in wanted.records)
+    return empty, "a record without key and value"
+
+
 def one_request(caught: list[bytes]) -> bytes:
     """The payload that a batch became.  Raises `CodecError` if it was not sent, or sent in parts."""
     if len(caught) != 1:

@@ -39,6 +39,7 @@ from kafka_conformance.testees.client_parts import (
     header_text,
     one_request,
     producer_limits,
+    without_content,
 )
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
@@ -230,7 +231,10 @@ def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer sends for *batch*."""
     global _writer  # noqa: PLW0603  # one for the process, started when it is first wanted
     wanted = from_wire(batch)
-    check_expressible(wanted, "producer", (wanted.magic not in API_VERSIONS, "such a magic"), *producer_limits(wanted))
+    magic = wanted.magic not in API_VERSIONS, "such a magic"
+    nulls = any(header.value is None for record in wanted.records for header in record.headers)
+    own = magic, without_content(wanted), (nulls, "a header without a value")
+    check_expressible(wanted, "producer", *own, *producer_limits(wanted))
     _writer = _writer or KafkaPythonWriter()
     try:
         return _writer.write(wanted)
