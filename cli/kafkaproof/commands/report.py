@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import click
 
+from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import certificate as statement
 from kafka_conformance.reports import cross, output
 from kafka_conformance.reports.collection import (
@@ -72,7 +73,8 @@ def report_results(
         output.check_outputs(collection, out)
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
-    written = beside + output.write_outputs(collection, out, [path.name for path in beside if path.suffix == ".html"])
+    pages = [path.name for path in beside if path.suffix == ".html"]
+    written = beside + output.write_outputs(collection, out, pages, finding_program)
     _print_reports(collection, written, out, as_json)
     sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
 

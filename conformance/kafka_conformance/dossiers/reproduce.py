@@ -17,7 +17,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.dossiers.causes import Cause, CauseGroup, testee_of
+from kafka_conformance.reports.profiles import GradedFinding
+from kafka_conformance.runner.results import Results
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import input_of
 from kafka_records import Batch, Record
@@ -65,6 +67,12 @@ def reproducer(group: CauseGroup, case: Case | None = None) -> Reproducer | None
         command.replace("{version}", version) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
     )
     return Reproducer(known["language"], {known["file"]: program} | extra, setup, known["run"])
+
+
+def finding_program(done: Results, finding: GradedFinding) -> Reproducer | None:
+    """The program for one finding of *done*; None if there is no text for its testee."""
+    cause = Cause(0, finding.cause.id, finding.cause.title, "")
+    return reproducer(CauseGroup(testee_of(done), cause, (finding.line,), finding.case))
 
 
 def programs() -> set[tuple[str, str]]:

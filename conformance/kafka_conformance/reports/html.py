@@ -12,12 +12,12 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -75,8 +75,32 @@ class AreaCell:
     words: str
 
 
-def result_page(collection: Collection, beside: Sequence[str] = ()) -> str:
-    """The page; *beside* are the names of cross matrices in the same directory."""
+class Program(Protocol):
+    """A program that reproduces a finding: its texts by file name, and the commands that run it."""
+
+    @property
+    def language(self) -> str:
+        """Its language."""
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Texts by file name; the program is the first."""
+
+    @property
+    def setup(self) -> Sequence[str]:
+        """Commands for once, in the folder of the files."""
+
+    @property
+    def run(self) -> str:
+        """The command."""
+
+
+# The program for a finding of a run, if there is one.
+Programs = Callable[[Results, GradedFinding], Program | None]
+
+
+def result_page(collection: Collection, beside: Sequence[str] = (), programs: Programs | None = None) -> str:
+    """The page; *beside* are the names of cross matrices in the same directory, *programs* gives reproducers."""
     found, made = _found(collection), libraries(collection)
     script, style = asset("shared.js") + asset("page.js"), asset("page.css")
     rows = [row for library in made for row in library.rows]
@@ -102,6 +126,7 @@ def result_page(collection: Collection, beside: Sequence[str] = ()) -> str:
         kinds=KINDS,
         index=packed_json(index_page(collection, made)),
         cases=packed_json(finding_index(collection, found)),
+        programs=packed_json({} if programs is None else _programs(collection, made, programs)),
         chunks=list(_chunks(collection, found)),
         script=Markup(script),
         style=Markup(style),
@@ -227,6 +252,24 @@ def _listed_cause(cause: LibraryCause) -> dict[str, Any]:
 def _grade_counts(findings: Sequence[GradedFinding]) -> dict[str, int]:
     counter = Counter(finding.graded.grade for finding in findings)
     return {grade: counter[grade] for grade in GRADES if counter[grade]}
+
+
+def _programs(collection: Collection, made: Sequence[Library], programs: Programs) -> dict[str, Any]:
+    """The reproducers of reviewed causes, by the cause's link."""
+    found: dict[str, Any] = {}
+    for library in made:
+        for cause in library.causes:
+            number = next(number for number, row in cause.findings.items() if cause.gravest in row)
+            program = programs(collection.entries[number].results, cause.gravest) if cause.reviewed else None
+            if program is not None:
+                commands = [*program.setup, program.run]
+                files = {name: text.rstrip() for name, text in program.files.items()}
+                found[f"{library.id}/{cause.key.id}"] = {
+                    "language": program.language,
+                    "commands": commands,
+                    "files": files,
+                }
+    return found
 
 
 def finding_index(collection: Collection, found: Sequence[str]) -> dict[str, Any]:

@@ -89,10 +89,19 @@ def check_outputs(collection: Collection, folder: Path) -> None:
         keeping.check_covers_result(folder / entry.folder / results.FILE, header.only, header.cases, hint=hint)
 
 
-def write_outputs(collection: Collection, folder: Path, beside: Sequence[str] = ()) -> list[Path]:
-    """Write everything into *folder*: what is about all runs, and a directory for each; *beside* are pages to link."""
+def write_outputs(
+    collection: Collection, folder: Path, beside: Sequence[str] = (), programs: html.Programs | None = None
+) -> list[Path]:
+    """Write everything into *folder*: what is about all runs, and a directory for each.
+
+    Args:
+        collection: the runs.
+        folder: where it is written.
+        beside: pages to link.
+        programs: gives the reproducers of findings.
+    """
     contents = (
-        html.result_page(collection, beside).encode(),
+        html.result_page(collection, beside, programs).encode(),
         indented_json(output_document(collection)),
         sarif(collection),
         collection_summary(collection).encode(),

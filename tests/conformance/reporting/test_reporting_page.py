@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.conformance.reporting.conftest import graded_report
 
+from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import html
 from kafka_conformance.reports.collection import Collection, collect, read_collection
 from kafka_conformance.reports.details import MOST_ROWS, explained, recorded_details
@@ -191,6 +192,25 @@ def test_causes_are_those_of_all_rows(whole_corpus: Mapping[str, Case]) -> None:
     assert (crash["reviewed"], crash["grade"]) == (False, "HOSTILE")
     assert "explanation" not in crash
     assert details(made)[case]["said"][0]["cause"] == cause["id"]
+
+
+def test_a_reviewed_cause_has_its_reproducer(whole_corpus: Mapping[str, Case]) -> None:
+    """The program of the library for the cause's smallest bytes is in the page; other groups of findings have none."""
+    case = "v2_headers.key_is_not_utf_8[0xff]"
+    changed = {
+        case: {"outcome": "rejects_valid", "why": "UnicodeDecodeError"},
+        "backwards.record_at_itself": CRASHED,
+    }
+    collection = collect([graded_report("kafka-python", changed, whole_corpus)], cases=whole_corpus)
+    programs = unpacked(html.result_page(collection, (), finding_program), "programs")
+    (program,) = programs.values()
+    data = whole_corpus[case].input
+    assert isinstance(data, bytes)
+
+    assert list(programs) == ["kafka-python/header-key-not-utf8"]
+    assert program["commands"]
+    assert data.hex() in re.sub(r"\s", "", "".join(program["files"].values()))
+    assert unpacked(html.result_page(collection), "programs") == {}
 
 
 CRASHED = {"outcome": "crash", "why": "x"}

@@ -1,7 +1,7 @@
 (() => {
   const STEP = 60;
   const GRADED = { FAIL: "users of supported releases get wrong or no data, or damage is not detected", HOSTILE: "a broken or malicious peer can stop the process or deceive it", NON_STRICT: "stricter or more lenient than Kafka where that is allowed" };
-  let index, cases, rules, filtered = [], shown = 0, lastPage = "#/";
+  let index, cases, rules, programs, filtered = [], shown = 0, lastPage = "#/";
 
   const label = (testee) => index.testees[testee].label;
   const libraryOf = (testee) => index.libraries.find((one) => one.id === index.testees[testee].library);
@@ -180,7 +180,7 @@
 
   // ---- a cause ----
 
-  function causeView(library, cause, detail) {
+  function causeView(library, cause, detail, program) {
     const rows = Object.entries(cause.counts);
     const shownCases = cause.cases.slice(0, 200);
     return [
@@ -202,9 +202,20 @@
       make("h2", {}, "The smallest case"),
       make("p", {}, make("a", { class: "id", href: caseHref(cause.cases[0]) }, cause.cases[0])),
       detail ? smallest(cause, detail) : null,
+      ...(program ? programView(program) : []),
       make("h2", {}, counted(cause.cases.length, "case")),
       make("ul", { class: "ids" }, shownCases.map((id) => make("li", {}, make("a", { href: caseHref(id) }, id)))),
       cause.cases.length > shownCases.length ? make("p", { class: "faint" }, `and ${cause.cases.length - shownCases.length} more`) : null,
+    ];
+  }
+
+  function programView({ language, commands, files }) {
+    const names = Object.keys(files);
+    return [
+      make("h2", {}, "Reproducer"),
+      make("p", {}, `A program in ${language} that needs the library only. In an empty folder with ${names.join(" and ")}:`),
+      block(commands.join("\n"), "Commands"),
+      ...names.map((name) => make("details", {}, make("summary", {}, make("code", {}, name)), block(files[name], name))),
     ];
   }
 
@@ -413,7 +424,9 @@
     await casesOf();
     const number = cases.findIndex((one) => one.id === cause.cases[0]);
     const detail = number < 0 ? null : await detailOf(index, number);
-    if (location.hash === hash) showPage(cause.title, causeView(library, cause, detail), event);
+    programs = programs || await unpack("programs");
+    const program = programs[`${library.id}/${cause.id}`];
+    if (location.hash === hash) showPage(cause.title, causeView(library, cause, detail, program), event);
   }
 
   async function showCase(number, event) {
