@@ -146,13 +146,15 @@
       ];
     });
     const found = library.causes.map((cause) => ({ library, cause }));
+    const reviewed = library.causes.filter((cause) => cause.reviewed);
     const grades = ["FAIL", "HOSTILE", "NON_STRICT"].filter((grade) => library.causes.some((cause) => cause.grade === grade));
+    const counts = grades.map((grade) => [reviewed.filter((cause) => cause.grade === grade).length, words(grade)]).filter(([number]) => number);
     return [
       make("p", { class: "back" }, make("a", { href: "#/", id: "back" }, "← All libraries")),
       make("h1", { tabindex: -1 }, library.id),
       make("dl", { class: "lines" }, rows.flat()),
       ...library.rows.map(({ testee }) => profileTable(testee)),
-      make("h2", {}, found.length ? `Causes: ${grades.map((grade) => `${library.causes.filter((cause) => cause.grade === grade).length} ${words(grade)}`).join(", ")}` : "No causes"),
+      make("h2", {}, counts.length ? `Causes: ${counts.map((each) => each.join(" ")).join(", ")}` : found.length ? "Causes" : "No causes"),
       grades.length ? make("ul", { class: "legend" }, grades.map((grade) => make("li", {}, gradeTag(grade), " " + GRADED[grade]))) : null,
       ...causeTables(found, false),
       make("p", { class: "faint" }, library.info ? make("a", { href: `#/findings?grade=INFO${library.rows.length === 1 ? "&testee=" + library.rows[0].testee : ""}` }, `${counted(library.info, "finding")} of grade INFO`) : "No findings of grade INFO", ": no record, position or check differs, or no supported release serves such bytes."),
