@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.same_verdicts import differing, run_under_load
-from tests.conformance.misbehaving import Script
+from tests.conformance.misbehaving import REPLY, Script
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, Observation
 from kafka_conformance.process.child import ReadFailure
@@ -180,3 +180,25 @@ def test_the_command_compares_runs(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (0, "reference: 2 runs, no outcome differs\n")
+
+
+def test_memory_is_repeated_too(cases: list[Case], script: Script, tmp_path: Path) -> None:
+    """Memory that is taken once only is no finding; memory that is taken each time counts."""
+    note, (once, always) = tmp_path / "note", (cases[2].input, cases[5].input)
+    assert isinstance(once, bytes)
+    assert isinstance(always, bytes)
+    body = f"""
+if data == bytes.fromhex({always.hex()!r}): bytearray(512 << 20)
+if data == bytes.fromhex({once.hex()!r}):
+    with open({str(note)!r}, 'ab') as note: note.write(b'.')
+    if os.path.getsize({str(note)!r}) <= 1: bytearray(512 << 20)
+{REPLY}
+"""
+    connection = replace(script(body, hello=V2), memory=256 << 20)
+    path = tmp_path / "result.ndjson"
+    done = run(RunPlan(connection=connection, cases=cases, corpus="small", path=path, only=["v2_record.*"], jobs=2))
+    outcomes = {line.case: line.outcome for line in done.lines}
+
+    assert (outcomes[cases[2].id], outcomes[cases[5].id]) == ("accepts_invalid", "memory")
+    assert done.footer is not None
+    assert done.footer.repeated >= 1

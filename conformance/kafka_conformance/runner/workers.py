@@ -61,6 +61,11 @@ def depends_on_limits(observation: Observation) -> bool:
     return False
 
 
+def passed_memory(observation: Observation) -> bool:
+    """Whether the testee passed its limit of memory, however much time it had."""
+    return isinstance(observation, Exceeded) and observation.what not in TOO_MUCH.values()
+
+
 def is_settled(case: Case, found: Sequence[TimedObservation]) -> bool:
     """Whether no further repeat is needed; *found* has the first observation and its repeats."""
     outcomes = [judge(case, each.observation).outcome for each in found]
@@ -199,7 +204,8 @@ class WorkerPool:
     ) -> Generator[list[tuple[Case, list[TimedObservation]]], None, None]:
         """Send cases again, each in a fresh process and after all other work; yield all observations of each.
 
-        A case that ran into a time limit has the machine to itself, as far as its testee works.
+        A case that ran into a time limit has the machine to itself, as far as its testee works.  The memory that a
+        testee takes does not depend on what else runs.
 
         Args:
             observed: cases with their first observations.
@@ -209,10 +215,18 @@ class WorkerPool:
             KeyboardInterrupt: the run was stopped.
             CannotRun: the testee does not start any more.
         """
+        by_memory = [(case, seen) for case, seen in observed if passed_memory(seen.observation)]
+        others = [(case, seen) for case, seen in observed if not passed_memory(seen.observation)]
+        yield from self._repeat_all(by_memory, committed=committed, alone=False)
+        yield from self._repeat_all(others, committed=committed, alone=True)
+
+    def _repeat_all(
+        self, observed: Sequence[ObservedCase], *, committed: bool, alone: bool
+    ) -> Generator[list[tuple[Case, list[TimedObservation]]], None, None]:
         first: Sandbox | None = None
         sandboxes = []
         for number in range(min(WAITING, len(observed))):
-            permit = CpuPermit(self._permits, (LAST + self._rank, number), self._stop.event, alone=True)
+            permit = CpuPermit(self._permits, (LAST + self._rank, number), self._stop.event, alone=alone)
             # All of them forget known hangs, and share what they learn now.
             sandbox = first.another(permit) if first else self._sandboxes[0].another(permit, forget_hangs=True)
             first = first or sandbox
