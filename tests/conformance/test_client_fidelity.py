@@ -344,10 +344,11 @@ def sandbox_answers(sandbox: Sandbox, wanted: list[Batch]) -> list[Batch]:
         ("kafkajs", "a flipped bit in gzip"),
         ("kafkajs-plugins", "a flipped bit in gzip"),
         ("platformatic-kafka", "a flipped bit in gzip"),
+        ("kafka-go", "a flipped bit in gzip"),
     ],
 )
 def test_what_no_library_declares_is_other(name: str, what: str) -> None:
-    """A bare java.lang exception, or an error of zlib that no library wraps, has no kind of its own."""
+    """A bare java.lang exception, or an error of zlib or of Go that no library wraps, has no kind of its own."""
     known = find_testee(name)
     assert known is not None
     if missing := known.missing():
@@ -356,7 +357,7 @@ def test_what_no_library_declares_is_other(name: str, what: str) -> None:
     (answered,) = sandbox.ask([CaseRequest(INPUTS[what])])
     sandbox.close()
     observed = answered.observation
-    error = observed.error if isinstance(observed, Decoded | Refused) else None
+    error = observed.error if isinstance(observed, ConsumedRecords | Decoded | Refused) else None
 
     assert error is not None
     assert error.kind == "other"

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"time"
 
 	"github.com/IBM/sarama"
 )
@@ -44,7 +45,7 @@ func consume(asked *clientRequest, found *delivered) error {
 // versions are the releases whose brokers take magic 0 and 1; for the others the default is used.
 var versions = map[int8]sarama.KafkaVersion{0: sarama.V0_9_0_0, 1: sarama.V0_10_0_0}
 
-// produceAll has a producer send the records in one batch, which takes Flush.Messages.
+// produceAll has a producer send the records in one batch, which takes Flush.Messages and a time to wait.
 func produceAll(asked *clientRequest) error {
 	config := sarama.NewConfig()
 	if err := config.Producer.Compression.UnmarshalText([]byte(or(&asked.Batch.Compression, ""))); err != nil && asked.Batch.Compression != "" {
@@ -54,10 +55,15 @@ func produceAll(asked *clientRequest) error {
 		config.Version = version
 	}
 	config.Producer.Return.Successes, config.Producer.Flush.Messages = true, len(asked.Batch.Records)
+	config.Producer.Flush.Frequency = 500 * time.Millisecond // where a message is refused, there are never so many
 	if asked.isIdempotent() {
 		config.Producer.Idempotent, config.Producer.RequiredAcks, config.Net.MaxOpenRequests = true, sarama.WaitForAll, 1
 	}
 	producer, err := sarama.NewSyncProducer([]string{asked.Bootstrap}, config)
+	var impossible sarama.ConfigurationError
+	if errors.As(err, &impossible) {
+		return skipped(err.Error())
+	}
 	if err != nil {
 		return err
 	}

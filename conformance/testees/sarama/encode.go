@@ -85,7 +85,7 @@ func newProducerMessage(from record) *sarama.ProducerMessage {
 	if from.Value != nil {
 		made.Value = sarama.ByteEncoder(from.Value)
 	}
-	if from.Timestamp != nil && *from.Timestamp != -1 {
+	if from.Timestamp != nil {
 		made.Timestamp = time.UnixMilli(*from.Timestamp)
 	}
 	for _, header := range from.Headers {
