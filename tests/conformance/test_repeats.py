@@ -166,7 +166,7 @@ def test_a_lone_worker_waits_for_all_places() -> None:
 @pytest.mark.parametrize("name", ["reference", "kafka-python", "planted:hangs-on-lz4", "planted:crashes-on-a-tenth"])
 def test_ten_runs_under_load_have_the_same_outcomes(name: str, tmp_path: Path) -> None:
     """A busy machine changes no outcome."""
-    chosen = [case for case in load_vectors() if case.area in ("lz4", "backwards", "varint")]
+    chosen = [case for case in load_vectors() if case.area in ("lz4", "backwards")][::8]
     runs = run_under_load(name, chosen, tmp_path, times=10, others=2 * (os.cpu_count() or 1))
 
     assert len(runs) == 10
