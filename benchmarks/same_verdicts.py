@@ -55,7 +55,7 @@ def run_under_load(name: str, cases: Sequence[Case], folder: Path, *, times: int
     return runs
 
 
-def differing(runs: Sequence[Outcomes]) -> dict[str, list[str]]:
+def varying_cases(runs: Sequence[Outcomes]) -> dict[str, list[str]]:
     """The cases whose outcome is not the same in all *runs*, with their outcomes."""
     ids = sorted(set().union(*runs))
     found = {id_: [outcomes.get(id_, "none") for outcomes in runs] for id_ in ids}
@@ -73,7 +73,7 @@ def main(testees: Sequence[str], only: Sequence[str], times: int, others: int) -
     for name in testees or [known.name for known in known_testees()]:
         try:
             with TemporaryDirectory() as folder:
-                found = differing(run_under_load(name, cases, Path(folder), times=times, others=others))
+                found = varying_cases(run_under_load(name, cases, Path(folder), times=times, others=others))
         except CannotRun as error:
             click.echo(f"{name}: not run: {error}", err=True)
             continue

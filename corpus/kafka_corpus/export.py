@@ -1,4 +1,6 @@
-"""Export of the corpus, for projects in any language to vendor.
+"""The manifest of an export: counts and hashes, computed from the vectors.
+
+Export of the corpus, for projects in any language to vendor.
 
     DIR/README.md             one page on the format
     DIR/LICENSE
@@ -13,16 +15,74 @@ Each line holds its case with all recorded answers; the files in the tree keep t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from kafka_corpus import manifest, schema
+import msgspec
+from msgspec import Meta
+
+from kafka_corpus import compressed_bytes, schema
 from kafka_corpus.case import Case, Recipe
-from kafka_corpus.manifest import Manifest, manifest_of
-from kafka_corpus.vector_format import input_of, line_of
-from kafka_corpus.vectors import load_vectors, package_root
+from kafka_corpus.vector_format import CORPUS_VERSION, SCHEMA_VERSION, UNRELEASED, Sha256, input_of, line_of
+from kafka_corpus.vectors import area_files, corpus_hash, load_vectors, package_root
+
+FILE: Final = "MANIFEST.json"
+FORMAT: Final = "kafkaproof vectors"
+
+
+class VectorFile(msgspec.Struct):
+    """One exported vector file: the number of its cases, and the hash of its bytes."""
+
+    cases: int
+    sha256: Sha256
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """Content of the corpus.
+
+    `sha256` is that of the lines `<content hash>  <id>`, one a case, sorted by
+    id: it changes when a question or a right answer does, not with a title.
+    """
+
+    format: str = FORMAT
+    schema_version: int = SCHEMA_VERSION
+    corpus_version: str = CORPUS_VERSION
+    unreleased: bool = UNRELEASED
+    cases: int
+    areas: dict[str, int]
+    ops: dict[str, int]
+    verdicts: dict[str, int]
+    sha256: Sha256
+    libraries: Annotated[dict[str, list[str]], Meta(description="libraries that compressed the compressed inputs")]
+    files: dict[str, VectorFile]
+
+
+def manifest_of(cases: Sequence[Case], files: Mapping[str, bytes], root: Path) -> Manifest:
+    """The manifest of *cases*, which are stored below *root*, exported as the vector *files* by name."""
+    return Manifest(
+        cases=len(cases),
+        areas=_count(case.area for case in cases),
+        ops=_count(case.op for case in cases),
+        verdicts=_count(case.expect.verdict for case in cases),
+        sha256=corpus_hash(root),
+        libraries=compressed_bytes.all_libraries(line.libraries for line in area_files.VECTORS.read(root)),
+        files={name: VectorFile(data.count(b"\n"), sha256(data).hexdigest()) for name, data in files.items()},
+    )
+
+
+def _count(names: Iterable[str]) -> dict[str, int]:
+    """How often each name occurs, by name."""
+    return dict(sorted(Counter(names).items()))
+
+
+def manifest_text(manifest: Manifest) -> bytes:
+    """The content of the file."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n"
+
 
 INPUTS: Final = "inputs"
 
@@ -34,7 +94,7 @@ def exported(*, with_inputs: bool = False) -> Iterator[tuple[str, bytes]]:
     described = manifest_of(cases, vectors, package)
     yield "README.md", export_page(described).encode()
     yield "LICENSE", (package / "pages" / "LICENSE").read_bytes()
-    yield manifest.FILE, manifest.manifest_text(described)
+    yield FILE, manifest_text(described)
     yield schema.FILE, (package / "schema" / schema.FILE).read_bytes()
     yield from vectors.items()
     if with_inputs:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.same_verdicts import differing, run_under_load
+from benchmarks.same_verdicts import run_under_load, varying_cases
 from tests.conformance.misbehaving import REPLY, Script
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, Observation
@@ -170,7 +170,7 @@ def test_ten_runs_under_load_have_the_same_outcomes(name: str, tmp_path: Path) -
     runs = run_under_load(name, chosen, tmp_path, times=10, others=2 * (os.cpu_count() or 1))
 
     assert len(runs) == 10
-    assert differing(runs) == {}
+    assert varying_cases(runs) == {}
 
 
 def test_the_command_compares_runs(tmp_path: Path) -> None:
