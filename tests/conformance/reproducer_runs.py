@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.dossiers.reproduce import Reproducer
+from kafka_conformance.dossiers.grouping import CauseGroup
+from kafka_conformance.dossiers.reproduce import Reproducer, reproducer
 from kafka_conformance.runner.results import ResultLine
 
 SETUP_LIMIT: Final = 600  # seconds
+HANG_LIMIT: Final = 20  # seconds of a program that is not to end
 ENVIRONMENT: Final = "environment"  # of a Python program, in its folder
-_RIGHT: Final = re.compile(r"^error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
-_ERROR: Final = re.compile(r"^error: ", re.MULTILINE)
+_RIGHT: Final = re.compile(r"^actual: error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
+_ERROR: Final = re.compile(r"^actual: error: ", re.MULTILINE)
+_EXPECTED: Final = re.compile(r"^expected: \S", re.MULTILINE)
 _GOT: Final = re.compile(r"got (-?\d+)$")
 
 
@@ -85,8 +88,11 @@ def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
 
 
 def shows(line: ResultLine, ran: Ran) -> bool:
-    """Whether *ran* shows what *line* says."""
-    wrote, refused = "written: " in ran.output, bool(_ERROR.search(ran.output)) and not _RIGHT.search(ran.output)
+    """Whether the lines `actual` of *ran* show the observation that *line* records, beside a line `expected`."""
+    if not _EXPECTED.search(ran.output):
+        return False
+    actual = "\n".join(each for each in ran.output.splitlines() if each.startswith("actual: "))
+    wrote, refused = "actual: written: " in actual, bool(_ERROR.search(actual)) and not _RIGHT.search(actual)
     if line.outcome in ("crash", "hang", "memory"):
         return ran.exit_code != 0 or refused
     if ran.exit_code != 0:
@@ -94,8 +100,27 @@ def shows(line: ResultLine, ran: Ran) -> bool:
     if line.outcome in ("rejects_valid", "wrong_error"):
         return refused
     if line.op == "encode":
-        return wrote
+        recorded = line.observation.get("written")
+        return wrote and (not isinstance(recorded, str) or recorded in actual)
     got = _GOT.search(line.why)
     # A field that records do not have cannot be seen in them.
     of_records = "records[" in line.field and line.field.endswith((".offset", ".timestamp"))
-    return bool(_RIGHT.search(ran.output)) and (not got or not of_records or got[1] in ran.output)
+    return bool(_RIGHT.search(actual)) and (not got or not of_records or got[1] in actual)
+
+
+def difference(group: CauseGroup, folder: Path, *, alone: bool = False, limit: float = 120) -> str:
+    """Run the reproducer of *group*; what it prints if that does not show the recorded observation, else nothing.
+
+    Programs of one row and operation share a folder, which is prepared once.
+    """
+    made = reproducer(group)
+    if made is None:
+        return ""
+    place = folder / f"{group.row.name}-{group.case.op}"
+    if place.exists():
+        write_reproducer(made, place)
+    else:
+        prepare(made, place, alone=alone)
+    line = group.findings[0].finding.line
+    ran = run(made, place, HANG_LIMIT if line.outcome == "hang" else limit)
+    return "" if shows(line, ran) else f"{group.id} ({group.case.id}): recorded {line.why!r}, got {ran}"

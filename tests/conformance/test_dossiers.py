@@ -6,32 +6,32 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.conformance import reproducer_runs
 
+from kafka_conformance.causes import reviewed_causes
 from kafka_conformance.dossiers import folder, pages
-from kafka_conformance.dossiers.causes import SENSITIVE, CauseGroup, catalogue, cause_of, grouped, steady
-from kafka_conformance.dossiers.reproduce import Reproducer, programs, reproducer
+from kafka_conformance.dossiers.grouping import CauseGroup, LibraryDossier, is_sensitive
+from kafka_conformance.dossiers.reproduce import Reproducer, case_program, expected_line, programs, reproducer
 from kafka_conformance.judge import reach
-from kafka_conformance.judge.verdict import SEVERITIES, Verdict
+from kafka_conformance.judge.grade import REACHES
+from kafka_conformance.judge.verdict import Verdict
 from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
-from kafka_conformance.runner.results import read_results as read_result
+from kafka_conformance.testees.known import find_testee
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
-from kafka_records.rules import GROUPS, rule
+from kafka_records import Batch
 from kafkaproof.commands.dossier import dossier
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 CRC = "v2_crc.crc_of_an_empty_batch"
-CLAIM = "resources.snappy_block_claims[v2-1-gib]"
 STORED = "gzip.reserved_flags[bit-7]"
 OVERLONG = "varint.fifth_byte_continues[none-header_count]"
-PANIC = (
-    "ended with exit code 2: panic: runtime error: slice bounds out of range [:{at}] | goroutine 1 [running]: | "
-    "github.com/segmentio/kafka-go/protocol.(*decoder).Read(0x{at}0d60?, {{0x29{at}, 0x40?}}) | \\tdecode.go:46 +0x110"
-)
+# Findings of kafka-python with a reviewed cause: an outcome and the text of the verdict.
+NOT_UTF8 = ("v2_headers.key_is_not_utf_8[0xff]", "rejects_valid", "UnicodeDecodeError: invalid start byte")
+XERIAL = ("snappy.repeated_header[v2-start]", "rejects_valid", "UncompressError: not a snappy block")
+LOOPS = ("backwards.inner_message_at_the_one_before[v1-gzip]", "hang", "no answer in 0.5 s")
 
 
 @pytest.fixture(scope="module")
@@ -45,83 +45,85 @@ def line(case: Case, outcome: str, why: str = "expected corrupt, got 1 batch", f
     return result_line(case, Verdict(outcome, field, why), {}, 0.001, 0)  # type: ignore[arg-type]  # a name of the list
 
 
-@pytest.fixture
-def found(tmp_path: Path, cases: Mapping[str, Case]) -> Callable[..., Path]:
-    """Write a result of kafka-python with these findings."""
+Write = Callable[..., Path]
 
-    def write(*findings: tuple[str, str], version: str = "3.0.12") -> Path:
-        testee = {"name": "kafka-python", "version": version, "language": "python", "connect": "kafka-python"}
-        path = tmp_path / "result.ndjson"
+
+@pytest.fixture
+def found(tmp_path: Path, cases: Mapping[str, Case]) -> Write:
+    """Write a result with these findings: case, outcome, text of the verdict."""
+
+    def write(*findings: tuple[str, str, str], row: str = "kafka-python", version: str = "3.0.12") -> Path:
+        testee = {"name": row, "version": version, "language": "python", "connect": row}
+        path = tmp_path / f"{row}.ndjson"
         writer = ResultWriter(
             path, ResultHeader(testee=testee, corpus="0" * 64, cases=len(findings), only=[], settings={})
         )
-        writer.write(line(cases[case], outcome) for case, outcome in findings)
+        writer.write(line(cases[case], outcome, why) for case, outcome, why in findings)
         writer.finish(counts={}, seconds=0.0, waited=0.0, starts=1, strays=0)
         return path
 
     return write
 
 
-def groups(path: Path, cases: Mapping[str, Case]) -> list[CauseGroup]:
-    """The groups of a result file."""
-    return grouped(read_result(path), cases)
+def groups(*paths: Path) -> tuple[CauseGroup, ...]:
+    """The groups of the only library in these result files."""
+    (library,) = folder.read_dossiers(paths)
+    return library.groups
 
 
-def test_a_number_is_one_cause() -> None:
-    """Numbers and slugs of the catalogue belong together, and every cause has words."""
-    pairs = {(entry.cause.number, entry.cause.slug) for entry in catalogue()}
-    assert len({number for number, _ in pairs}) == len({slug for _, slug in pairs}) == len(pairs)
-    assert all(entry.cause.title and entry.cause.about.endswith(".") for entry in catalogue())
+def test_findings_of_one_cause_are_one_group(found: Write, cases: Mapping[str, Case]) -> None:
+    """All cases of one reviewed cause are one dossier; the reviewer's case goes first among equals."""
+    ids = [id_ for id_ in cases if id_.startswith("v2_headers.key_is_not_utf_8[")]
+    made = groups(found(*((id_, *NOT_UTF8[1:]) for id_ in ids), XERIAL))
+
+    assert [group.id for group in made] == [
+        "kafka-python/header-key-not-utf8",
+        "kafka-python/concatenated-xerial-streams",
+    ]
+    assert len(made[0].findings) == len(ids) > 5
+    assert made[0].case.id == made[0].cause.smallest
 
 
-def test_causes_name_rules_that_there_are() -> None:
-    """Rules and severities in the catalogue exist."""
-    for entry in catalogue():
-        assert set(entry.outcomes) <= set(SEVERITIES)
-        for id_ in entry.rules:
-            assert id_ in GROUPS or rule(id_).statement
+def test_rows_of_a_library_share_a_page(found: Write) -> None:
+    """aiokafka and its pure form have one dossier, which names both rows."""
+    paths = [found(NOT_UTF8, row=row, version="0.14.0") for row in ("aiokafka", "aiokafka-pure")]
+    (group,) = groups(*paths)
+    page = pages.dossier_page(group, folder.UNDISCLOSED, whole=True)
+
+    assert group.id.startswith("aiokafka/")
+    assert [row.name for row in group.rows] == ["aiokafka", "aiokafka-pure"]
+    assert "| Rows | aiokafka (1 cases), aiokafka-pure (1 cases) |" in page
+    assert group.row.name == "aiokafka"
 
 
-def test_what_stops_a_consumer_has_causes_of_its_own() -> None:
-    """No cause takes findings that maintainers hear of first together with others."""
-    for entry in catalogue():
-        sensitive = [outcome in SENSITIVE for outcome in entry.outcomes or SEVERITIES]
-        assert all(sensitive) or not any(sensitive) or "encode" in entry.ops, entry.cause.slug
+def test_unreviewed_findings_are_counted(found: Write, tmp_path: Path) -> None:
+    """A finding of FAIL that no entry explains has no page; the index counts it. INFO is not counted."""
+    path = found(
+        NOT_UTF8,
+        ("v2_crc.edge_of_the_covered_bytes[first byte]", "accepts_invalid", "expected corrupt, got 1 batch"),
+        ("writers.timestamps_far_back[none-2^31 - 1 ms]", "lossy", "equivalent: another base timestamp"),
+    )
+    (library,) = folder.read_dossiers([path])
+    assert [group.cause.id for group in library.groups] == ["header-key-not-utf8"]
+    assert library.unreviewed == {"FAIL": 1, "HOSTILE": 0}
 
-
-def test_findings_of_one_cause_are_one_group(found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
-    """All cases of one unverified checksum are one dossier, and its case has the smallest input."""
-    crc = [id_ for id_, case in cases.items() if case.rules[0] == "CRC-01" and case.expect.verdict == "invalid"]
-    made = groups(found(*((id_, "accepts_invalid") for id_ in crc), (OVERLONG, "accepts_invalid")), cases)
-
-    assert [group.cause.slug for group in made] == ["crc-of-batch-not-verified", "varint-too-long-accepted"]
-    assert len(made[0].lines) == len(crc) > 5
-    sizes = {id_: len(case.input) for id_ in crc if isinstance((case := cases[id_]).input, bytes)}
-    assert sizes[made[0].case.id] == min(sizes.values())
-
-
-def test_crashes_are_grouped_by_function(cases: Mapping[str, Case]) -> None:
-    """A panic is named by its message and the innermost function of a library, whatever the numbers in it."""
-    first, second = (cause_of(line(cases[CRC], "crash", PANIC.format(at=at))) for at in ("12", "77"))
-
-    assert first == second
-    assert first.slug == "crash-protocol-decoder-read"
-    assert first.title == "The process ends in protocol.decoder.Read: runtime error: slice bounds out of range […]"
+    index = folder.build_pages([library], tmp_path / "out", full=True)[Path(folder.INDEX)].decode()
+    assert "Causes: 1 FAIL, 0 HOSTILE. Unreviewed findings, without a page: 1 FAIL." in index
 
 
 @pytest.mark.parametrize(
     ("text", "same"),
     [
         ("lib.F(0xc000123, {0x1, 0x2}) +0x1f", "lib.F(…)"),
-        ("got 1795249460121", "got (the time of the run)"),
-        ("got 1700000000000", "got 1700000000000"),
+        ("goroutine 17 [running]", "goroutine [running]"),
+        ("got 1795249460121", "got 1795249460121"),
         ("in /root/.cache/x/lib.py line 3", "in …/lib.py line 3"),
         ("batches[0].records[1].offset", "batches[0].records[1].offset"),
     ],
 )
-def test_what_differs_from_run_to_run_is_left_out(text: str, same: str) -> None:
-    """Addresses, the clock and folders go; what a case says stays."""
-    assert steady(text) == same
+def test_details_of_the_machine_are_left_out(text: str, same: str) -> None:
+    """Addresses and folders go; every value of a record stays."""
+    assert pages.without_machine_details(text) == same
 
 
 def test_reach_is_what_brokers_answered(cases: Mapping[str, Case]) -> None:
@@ -133,13 +135,6 @@ def test_reach_is_what_brokers_answered(cases: Mapping[str, Case]) -> None:
     assert reach.input_origin(cases[STORED], stored) == "producers"
     assert refused.answers["4.4.0"].error_code == 87
     assert reach.input_origin(cases[OVERLONG], refused) == "hostile"
-
-
-@pytest.mark.parametrize("field", ["records.length", "records[0].offset", "records[0].timestamp", "records[0].key"])
-def test_aborted_records_have_one_cause(field: str, cases: Mapping[str, Case]) -> None:
-    """In whatever field a wrong record shows first, it is about aborted transactions."""
-    case = cases["read_committed.two_producers"]
-    assert cause_of(line(case, "wrong_data", f"{field}: expected 1, got 0", field)).slug == "aborted-transactions"
 
 
 def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
@@ -183,25 +178,28 @@ def test_more_answers_are_kept_beside_those_before(tmp_path: Path, cases: Mappin
     assert "4.4.0" in entry["answers"]
 
 
-def test_what_maintainers_do_not_know_is_a_summary(found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
-    """A page about memory has bytes and reproducer only when it may be whole."""
-    (group,) = groups(found((CLAIM, "memory")), cases)
+def test_what_maintainers_do_not_know_is_a_summary(found: Write) -> None:
+    """A page about a loop has bytes, source and reproducer only when it may be whole."""
+    (group,) = groups(found(LOOPS))
+    assert group.sensitive
     withheld, whole = (pages.dossier_page(group, "undisclosed", whole=whole) for whole in (False, True))
 
-    assert CLAIM in withheld
+    assert LOOPS[0] in withheld
     assert "undisclosed" in withheld
+    assert group.cause.source not in withheld
     assert "## Reproducer" not in withheld
     assert "```text" not in withheld
     assert "## Reproducer" in whole
     assert "repro.py" in whole
 
 
-def test_the_folder_follows_the_states(found: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_folder_follows_the_states(found: Write, tmp_path: Path) -> None:
     """A state that is kept by hand survives writing, and opens the dossier once it is public."""
     out, runner = tmp_path / "out", CliRunner()
-    result = found((CLAIM, "memory"), (CRC, "accepts_invalid"))
+    result = found(LOOPS, NOT_UTF8)
     assert runner.invoke(dossier, [str(result), "--out", str(out)]).exit_code == 0
-    page = next(out.glob("kafka-python-3.0.12/011-*.md"))
+    (group,) = (each for each in groups(result) if each.sensitive)
+    page = out / "kafka-python-3.0.12" / group.file
     assert "## Reproducer" not in page.read_text()
 
     states = out / folder.FILE
@@ -212,39 +210,54 @@ def test_the_folder_follows_the_states(found: Callable[..., Path], tmp_path: Pat
     assert '"fixed in 3.1"' in states.read_text()
 
 
-def test_check_reports_differing_pages(found: Callable[..., Path], tmp_path: Path) -> None:
+def test_check_reports_differing_pages(found: Write, tmp_path: Path) -> None:
     """Written twice it is the same; a page that was changed, or is left from before, is named."""
     out, runner = tmp_path / "out", CliRunner()
-    arguments = [str(found((CRC, "accepts_invalid"))), "--out", str(out)]
+    arguments = [str(found(NOT_UTF8)), "--out", str(out)]
     assert runner.invoke(dossier, arguments).exit_code == 0
     assert runner.invoke(dossier, [*arguments, "--check"]).exit_code == 0
 
-    old = out / "kafka-python-3.0.12" / "777-gone.md"
+    old = out / "kafka-python-3.0.12" / "gone.md"
     old.write_text("old")
     result = runner.invoke(dossier, [*arguments, "--check"])
     assert result.exit_code == 1
-    assert "777-gone.md" in result.output
+    assert "gone.md" in result.output
     assert runner.invoke(dossier, arguments).exit_code == 0
     assert not old.exists()
 
 
-def test_bad_states_are_named(found: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_row_is_not_dropped(found: Write, tmp_path: Path) -> None:
+    """The result of one row does not replace a folder that holds two; a folder of another layout is named."""
+    out, runner = tmp_path / "out", CliRunner()
+    both = [str(found(NOT_UTF8, row=row, version="0.14.0")) for row in ("aiokafka", "aiokafka-pure")]
+    assert runner.invoke(dossier, [*both, "--out", str(out)]).exit_code == 0
+    result = runner.invoke(dossier, [both[0], "--out", str(out)])
+    assert result.exit_code == 2
+    assert "aiokafka-pure" in result.output
+
+    (out / "aiokafka-0.14.0" / folder.FINDINGS).write_text('{"testee": "aiokafka"}')
+    result = runner.invoke(dossier, [*both, "--out", str(out)])
+    assert result.exit_code == 2
+    assert "another release" in result.output
+
+
+def test_bad_states_are_named(found: Write, tmp_path: Path) -> None:
     """A state that is none is a usage error, which names the dossier."""
     (tmp_path / folder.FILE).write_text('[[issue]]\nid = "a/b"\nstate = "sent to them"\n')
-    result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--out", str(tmp_path)])
+    result = CliRunner().invoke(dossier, [str(found(NOT_UTF8)), "--out", str(tmp_path)])
 
     assert result.exit_code == 2
     assert "a/b" in result.output
 
 
-def test_json_has_every_group(found: Callable[..., Path]) -> None:
-    """`--json` prints one document with ids, cases and reach."""
-    result = CliRunner().invoke(dossier, [str(found((CRC, "accepts_invalid"))), "--json"])
-    (group,) = json.loads(result.output)["testees"][0]["dossiers"]
+def test_json_has_every_group(found: Write) -> None:
+    """`--json` prints one document with ids, grades, cases and reach."""
+    result = CliRunner().invoke(dossier, [str(found(NOT_UTF8)), "--json"])
+    (group,) = json.loads(result.output)["libraries"][0]["dossiers"]
 
-    assert group["id"] == "kafka-python/crc-of-batch-not-verified"
-    assert group["cases"] == [CRC]
-    assert group["reach"] == "hostile"
+    assert group["id"] == "kafka-python/header-key-not-utf8"
+    assert group["cases"] == {"kafka-python": {NOT_UTF8[0]: "rejects_valid"}}
+    assert (group["grade"], group["reach"]) == ("FAIL", "any_producer")
 
 
 def test_what_a_testee_says_stays_code(cases: Mapping[str, Case]) -> None:
@@ -257,10 +270,9 @@ def test_what_a_testee_says_stays_code(cases: Mapping[str, Case]) -> None:
 
 
 @pytest.mark.parametrize("id_", [CRC, "resources.flood_of_headers[small]", "resources.many_pieces[gzip]"])
-def test_a_reproducer_holds_the_bytes(id_: str, found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
+def test_a_reproducer_holds_the_bytes(id_: str, cases: Mapping[str, Case]) -> None:
     """Short inputs are there as they are, long ones deflated; no place is left unfilled."""
-    (group,) = groups(found((id_, "accepts_invalid")), cases)
-    made = reproducer(group)
+    made = case_program("kafka-python", "3.0.12", "a title", cases[id_])
     assert made is not None
     program = made.files["repro.py"]
     given = cases[id_].input
@@ -271,14 +283,53 @@ def test_a_reproducer_holds_the_bytes(id_: str, found: Callable[..., Path], case
         assert given.hex() in program.replace("\n", "")
 
 
-def test_a_python_reproducer_shows_it(tmp_path: Path, found: Callable[..., Path], cases: Mapping[str, Case]) -> None:
-    """A program for what kafka-python takes runs with nothing of ours, and says that there was no error."""
-    (group,) = groups(found((OVERLONG, "accepts_invalid")), cases)
+def test_every_program_prints_what_is_expected(cases: Mapping[str, Case]) -> None:
+    """The program of every row and operation prints the expected result of every kind of case."""
+    for row, op in sorted(programs()):
+        for verdict in ("valid", "invalid"):
+            chosen = (case for case in cases.values() if case.op == op and case.expect.verdict == verdict)
+            case = next(each for each in chosen if each.aborted is None and isinstance(each.input, bytes | Batch))
+            made = case_program(row, "1", "a title", case)
+            assert made is not None
+            text = next(iter(made.files.values()))
+            assert text.count(f"expected: {expected_line(case)}") == 1, (row, op)
+            assert "actual: error:" in text
+
+
+def test_expected_lines_are_plain(cases: Mapping[str, Case]) -> None:
+    """No expected result ends the string of any language that it is printed from."""
+    lines = [expected_line(case) for case in cases.values()]
+    assert len(lines) > 3000
+    assert [
+        text for text in lines if not text.isascii() or not text.isprintable() or set("\"'`\\{}%$") & set(text)
+    ] == []
+    assert max(map(len, lines)) < 3000
+
+
+def test_a_python_reproducer_shows_it(tmp_path: Path, found: Write) -> None:
+    """A program for what kafka-python refuses runs with nothing of ours, and prints the error."""
+    (group,) = groups(found(NOT_UTF8))
     made = reproducer(group)
     assert made is not None
     reproducer_runs.prepare(made, tmp_path)
 
-    assert reproducer_runs.shows(group.lines[0], reproducer_runs.run(made, tmp_path))
+    ran = reproducer_runs.run(made, tmp_path)
+    assert reproducer_runs.shows(group.findings[0].finding.line, ran)
+    assert "expected: error: none, 1 record; offset " in ran.output
+    assert "actual: error: CorruptRecordError" in ran.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["aiokafka", "confluent-kafka", "kafka-python", "kio"])
+def test_python_reproducers_show_their_causes(library: str, libraries: list[LibraryDossier], tmp_path: Path) -> None:
+    """The program of every cause of a Python library prints `actual` as the kept result has it."""
+    (one,) = (each for each in libraries if each.name == library)
+    known = find_testee(one.groups[0].row.name)
+    assert known is not None
+    if known.missing() or known.version() != one.release:
+        pytest.skip(f"{library} {one.release} is not installed")
+    failed = [text for group in one.groups if (text := reproducer_runs.difference(group, tmp_path))]
+    assert failed == []
 
 
 @pytest.mark.slow
@@ -294,48 +345,73 @@ def test_a_program_that_hangs_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def dossiers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def libraries() -> list[LibraryDossier]:
+    """The dossiers of the kept results."""
+    return folder.read_dossiers([RESULTS])
+
+
+@pytest.fixture(scope="module")
+def dossiers(libraries: list[LibraryDossier], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of dossiers, built from the kept results."""
     directory = tmp_path_factory.mktemp("dossiers")
-    done = CliRunner().invoke(dossier, [str(RESULTS), "--out", str(directory)])
-    assert done.exit_code == 0, done.output
+    folder.write_dossier_pages(folder.build_pages(libraries, directory, full=False), directory)
     return directory
 
 
 def written_findings(directory: Path) -> list[folder.Findings]:
-    """The findings of each testee in a folder of dossiers."""
-    found = sorted(directory.glob(f"*/{folder.FINDINGS}"))
-    return [msgspec.json.decode(path.read_bytes(), type=folder.Findings) for path in found]
+    """The findings of each library in a folder of dossiers."""
+    return [folder.load_written_findings(path) for path in sorted(directory.glob(f"*/{folder.FINDINGS}"))]
 
 
+@pytest.mark.timeout(900)  # the kept results are read
 def test_the_folder_is_whole(dossiers: Path) -> None:
-    """Every dossier has its page, no page is left over, and the index links to each."""
+    """Every cause has its page, no page is left over, and the index links to each, FAIL first, by reach."""
     index = (dossiers / folder.INDEX).read_text(encoding="utf-8")
     known = written_findings(dossiers)
     assert len(known) >= 10
     for one in known:
         place = dossiers / folder.dossier_folder(one)
         assert {path.name for path in place.glob("*.md")} == {each.file for each in one.dossiers}
-        assert all(f"({place.name}/{each.file})" in index for each in one.dossiers)
+        links = [index.index(f"({place.name}/{each.file})") for each in one.dossiers]
+        order = [(each.grade != "FAIL", REACHES.index(each.reach)) for each in one.dossiers]
+        assert links == sorted(links)
+        assert order == sorted(order)
 
 
-def test_every_dossier_has_a_program(dossiers: Path, cases: Mapping[str, Case]) -> None:
-    """There is a program for every testee and operation that dossiers are about."""
-    about = {(one.testee, cases[each.case].op) for one in written_findings(dossiers) for each in one.dossiers}
-
-    assert len(about) > 25
-    assert about <= programs()
-
-
-def test_every_reach_is_a_whole_phrase(dossiers: Path) -> None:
-    """No dossier's head breaks off in a bracket, or in what is bold."""
-    found = [line for page in dossiers.glob("*/*.md") for line in page.read_text("utf-8").splitlines()[:12]]
-    reached = [line for line in found if line.startswith("| Reach |")]
-
-    assert len(reached) > 100
-    assert [line for line in reached if line.count("(") != line.count(")") or line.count("**") % 2] == []
+@pytest.mark.timeout(900)  # the kept results are read
+def test_only_reviewed_causes_have_pages(libraries: list[LibraryDossier]) -> None:
+    """Every page is an entry, with its words; every row that it names is one of the entry's."""
+    entries = {(library, cause.id): cause for library, causes in reviewed_causes().items() for cause in causes}
+    for group in (group for library in libraries for group in library.groups):
+        cause = entries[group.library, group.cause.id]
+        page = pages.dossier_page(group, folder.UNDISCLOSED, whole=True)
+        assert page.startswith(f"# {group.library}: {pages.plain_text(cause.title)}\n")
+        assert pages.plain_text(cause.source) in page
+        assert {row.name for row in group.rows} <= set(cause.testees)
+        assert group.sensitive == is_sensitive(cause)
 
 
+@pytest.mark.timeout(900)  # the kept results are read
+def test_pages_are_short(libraries: list[LibraryDossier]) -> None:
+    """A page has at most 400 words before its bytes, and the list of FAIL causes is read in 20 minutes."""
+    found = [group for library in libraries for group in library.groups]
+    heads = {group.id: pages.dossier_page(group, folder.UNDISCLOSED, whole=True) for group in found}
+    words = {id_: len(page.partition(pages.BYTES_TITLE)[0].split()) for id_, page in heads.items()}
+    assert len(words) > 100
+    assert {id_: count for id_, count in words.items() if count > pages.MOST_WORDS} == {}
+
+    listed = sum(len(f"{group.cause.title} {group.cause.effect} {group.reach}".split()) for group in found)
+    assert listed < 20 * 200  # words; 200 a minute
+
+
+@pytest.mark.timeout(900)  # the kept results are read
+def test_every_program_is_that_of_its_row(libraries: list[LibraryDossier]) -> None:
+    """There is a program for every smallest case, those of aborted transactions aside."""
+    for group in (group for library in libraries for group in library.groups):
+        assert (reproducer(group) is None) == (group.case.aborted is not None), group.id
+
+
+@pytest.mark.timeout(900)  # the kept results are read
 def test_the_folder_withholds_undisclosed_findings(dossiers: Path) -> None:
     """Pages of sensitive dossiers that are not open hold no reproducer and no bytes; their states are listed."""
     states = folder.load_states(dossiers)
@@ -344,7 +420,20 @@ def test_the_folder_withholds_undisclosed_findings(dossiers: Path) -> None:
     for one, each in sensitive:
         assert each.id in states
         text = (dossiers / folder.dossier_folder(one) / each.file).read_text(encoding="utf-8")
-        assert ("## Reproducer" in text) == folder.is_state_open(states, each.id)
+        assert (pages.BYTES_TITLE in text) == folder.is_state_open(states, each.id)
+
+
+def test_packaged_states_are_those_of_entries(tmp_path: Path) -> None:
+    """Each state of the package is about a reviewed cause that stops a consumer, by its id."""
+    stopping = {
+        f"{library}/{cause.id}"
+        for library, causes in reviewed_causes().items()
+        for cause in causes
+        if is_sensitive(cause)
+    }
+    packaged = {id_ for id_, state in folder.load_states(tmp_path).items() if state != folder.UNDISCLOSED}
+    assert packaged
+    assert packaged <= stopping
 
 
 def test_states_of_the_package_hold_without_a_file(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ import pytest
 from click.testing import CliRunner
 from tests.conformance import reproducer_runs
 
-from kafka_conformance.dossiers import causes, folder, reproduce
-from kafka_conformance.dossiers.causes import SENSITIVE, cause_of
-from kafka_conformance.dossiers.reproduce import reproducer
-from kafka_conformance.judge.verdict import Verdict
-from kafka_conformance.reports.collection import cases_by_id
-from kafka_conformance.runner.results import FILE, result_line
+from kafka_conformance.causes import reviewed_causes
+from kafka_conformance.dossiers import folder
+from kafka_conformance.dossiers.grouping import LibraryDossier
+from kafka_conformance.dossiers.reproduce import Reproducer, case_program, programs, reproducer
+from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.reports.collection import cases_by_id, corpus_contents
+from kafka_conformance.runner.kept_results import read_any_results
+from kafka_conformance.runner.results import FILE, Results
 from kafka_conformance.testees.known import find_testee
 from kafka_records import Batch, encode
 from kafkaproof.commands.certify import certify_testees
@@ -33,25 +35,30 @@ TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java
 
 
 @cache
-def kept(name: str) -> folder.Findings:
-    """The findings of a kept result by cause."""
-    ((done, groups),) = folder.read_groups([RESULTS[name]])
-    return folder.findings_of(done, groups)
+def kept(name: str) -> Results:
+    """A kept result."""
+    return read_any_results(RESULTS[name], corpus_contents)
 
 
-def results_of(one: folder.Findings, where: Path, ids: list[str]) -> Path:
-    """The testee's result for these cases only, in the release that the dossiers name."""
-    known = find_testee(one.testee)
+def row_name(name: str) -> str:
+    """The row of a kept result."""
+    return str(kept(name).header.testee["connect"]).partition("@")[0]
+
+
+def results_of(name: str, where: Path, ids: list[str]) -> Results:
+    """The result of a row for these cases only, in the release of its kept result."""
+    row = row_name(name)
+    known = find_testee(row)
     assert known is not None
     if missing := known.missing():
-        pytest.skip(f"{one.testee} takes {', '.join(missing)}")
-    version = one.version.split()[0]  # a testee may add the versions of its parts
-    name = one.testee if known.version() == version else f"{one.testee}@{version}"
+        pytest.skip(f"{row} takes {', '.join(missing)}")
+    version = str(kept(name).header.testee["version"]).split()[0]  # a testee may add the versions of its parts
     only = [word for id_ in ids for word in ("--only", id_)]
-    done = CliRunner().invoke(certify_testees, [name, *only, "--report", str(where)])
+    connect = row if known.version() == version else f"{row}@{version}"
+    done = CliRunner().invoke(certify_testees, [connect, *only, "--report", str(where)])
     assert done.exit_code in (0, 1), done.output  # 0 where all of them agree by now
     (result,) = where.glob(f"**/{FILE}")
-    return result
+    return read_any_results(result, corpus_contents)
 
 
 def alike(outcome: str, *, heavy: bool) -> str:
@@ -61,10 +68,9 @@ def alike(outcome: str, *, heavy: bool) -> str:
     return "hang or memory" if outcome in ("hang", "memory") else outcome
 
 
-def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) -> dict[str, str]:
+def changed_among(name: str, where: Path, written: dict[str, str]) -> dict[str, str]:
     """The *written* cases whose outcome differs from the recorded one."""
-    ((done, _),) = folder.read_groups([results_of(one, where, sorted(written))])
-    now = {line.case: line for line in done.lines}
+    now = {line.case: line for line in results_of(name, where, sorted(written)).lines}
     return {
         case: now[case].outcome
         for case, outcome in written.items()
@@ -74,76 +80,81 @@ def changed_among(one: folder.Findings, where: Path, written: dict[str, str]) ->
 
 @pytest.mark.parametrize("name", FOUND)
 def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
-    """Each case of each dossier has the outcome that is written, in that version of its testee.
+    """Each finding has the outcome that is written, in that version of its testee.
 
     A case with another outcome is run again: a case that is near a limit has the written outcome
     in one of three runs, and a case that has changed has it in none.
     """
-    one = kept(name)
     testee, area = POOLED
     written = {
-        case: outcome
-        for each in one.dossiers
-        for case, outcome in each.cases.items()
-        if not (one.testee.startswith(testee) and case.startswith(area))
+        line.case: str(line.outcome)
+        for line in kept(name).lines
+        if line.outcome in SEVERITIES and not (row_name(name).startswith(testee) and line.case.startswith(area))
     }
     changed = dict.fromkeys(written, "")
     for time in range(TIMES):
-        changed = changed_among(one, tmp_path / str(time), {case: written[case] for case in changed})
+        changed = changed_among(name, tmp_path / str(time), {case: written[case] for case in changed})
         if not changed:
             break
 
     assert {case: (written[case], outcome) for case, outcome in changed.items()} == {}
 
 
-CASES = cases_by_id()
-# A writer without findings has a program, too; the program requests a case that the writer writes correctly.
-RIGHT = "writers.timestamps_with_more_digits[none-"
-RIGHT_BYTES = "nothing is wrong"
-
-
-def shown(testee: str, op: str, where: Path) -> causes.CauseGroup:
-    """A dossier of *testee* about *op* whose program does no harm; if there is none, of a case that it gets right."""
-    one = kept(next(name for name in FOUND if kept(name).testee == testee))
-    harmless = [each for each in one.dossiers if each.outcome not in SENSITIVE and CASES[each.case].op == op]
-    if not harmless:
-        return agreeing(one, op)
-    plain = next((each for each in harmless if each.outcome in ("accepts_invalid", "rejects_valid")), harmless[0])
-    ((_, groups),) = folder.read_groups([results_of(one, where, [plain.case])])
-    (group,) = groups
-    return group
-
-
-def agreeing(one: folder.Findings, op: str) -> causes.CauseGroup:
-    """A dossier for a case that *one*'s testee answers correctly."""
-    case = next(case for id_, case in CASES.items() if id_.startswith(RIGHT) and case.op == op)
-    line = result_line(case, Verdict("lossy", "", RIGHT_BYTES), {}, 0.0, 0)
-    who = causes.ReleasedTestee(one.testee, one.version, one.language)
-    return causes.CauseGroup(who, cause_of(line), (line,), case)
+@cache
+def libraries() -> dict[str, LibraryDossier]:
+    """The dossiers of the kept results, by library."""
+    return {each.name: each for each in folder.read_dossiers([ROOT / "results"])}
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where programs are built; those of one testee in one folder."""
+    """Where programs are built; those of one row in one folder."""
     return tmp_path_factory.mktemp("programs")
 
 
-@pytest.mark.parametrize(("testee", "op"), sorted(reproduce.programs()))
-def test_a_program_shows_what_its_dossier_says(
-    testee: str, op: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A reproducer of each testee builds from its own text, in an empty folder, and shows the finding."""
-    group = shown(testee, op, tmp_path / "result")
-    made = reproducer(group)
-    assert made is not None
-    if missing := [tool for tool in TOOLS[made.language] if shutil.which(tool) is None]:
-        pytest.skip(f"it takes {', '.join(missing)}")
+@pytest.fixture(autouse=True)
+def build_settings(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs in Rust are compiled into one folder, and npm sends no audit."""
     monkeypatch.setenv("CARGO_TARGET_DIR", str(place / "target"))
     monkeypatch.setenv("npm_config_audit", "false")
-    reproducer_runs.prepare(made, tmp_path / "program", alone=True)
-    ran = reproducer_runs.run(made, tmp_path / "program", limit=1800)  # what is in Rust is compiled first
 
-    assert reproducer_runs.shows(group.lines[0], ran), (group.id, ran)
-    if group.lines[0].why == RIGHT_BYTES:
-        assert isinstance(group.case.input, Batch)
-        assert f"written: {encode(group.case.input).hex()}" in ran.output
+
+def skip_without_tools(made: Reproducer) -> None:
+    """Skip the test if the toolchain of a program is not there."""
+    if missing := [tool for tool in TOOLS[made.language] if shutil.which(tool) is None]:
+        pytest.skip(f"it takes {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("library", sorted(reviewed_causes()))
+def test_programs_show_what_pages_say(library: str, place: Path) -> None:
+    """The reproducer of every cause builds from its own text, in an empty folder, and prints the observation."""
+    groups = libraries()[library].groups
+    made = [program for group in groups if (program := reproducer(group)) is not None]
+    assert made
+    skip_without_tools(made[0])
+    # What is in Rust is compiled first.
+    failed = [text for group in groups if (text := reproducer_runs.difference(group, place, alone=True, limit=1800))]
+    assert failed == []
+
+
+# A case that writers write correctly.
+RIGHT = "writers.timestamps_with_more_digits[none-"
+
+
+@pytest.mark.parametrize("row", sorted(row for row, op in programs() if op == "encode"))
+def test_programs_of_writers_build(row: str, tmp_path: Path) -> None:
+    """The program of each writer prints the bytes, of which those that it is expected to write are a part."""
+    case = next(case for id_, case in cases_by_id().items() if id_.startswith(RIGHT) and case.op == "encode")
+    known = find_testee(row)
+    assert known is not None
+    release = next((str(kept(name).header.testee["version"]).split()[0] for name in FOUND if row_name(name) == row), "")
+    if not release:
+        pytest.skip(f"there is no kept result of {row}")
+    made = case_program(row, release, "timestamps", case)
+    assert made is not None
+    skip_without_tools(made)
+    reproducer_runs.prepare(made, tmp_path, alone=True)
+    ran = reproducer_runs.run(made, tmp_path, limit=1800)
+    assert isinstance(case.input, Batch)
+    assert f"expected: written: {encode(case.input).hex()}" in ran.output
+    assert "actual: written: " in ran.output, ran

@@ -234,12 +234,12 @@ def test_a_history_of_fewer_releases_is_refused(run: Callable[..., Result], tmp_
 
 def test_dossiers_are_kept_when_a_run_is_partial(run: Callable[..., Result], tmp_path: Path) -> None:
     """`dossier` of a part of the cases does not drop the findings of others."""
-    assert run("certify", "kafka-python", "--only", "v2_*", "--report", "part").exit_code == 1
+    assert run("certify", "kafka-python", "--only", "v2_headers.*", "--report", "part").exit_code == 1
     assert run("dossier", "part", "--out", "out").exit_code == 0
     assert run("dossier", "part", "--out", "out").exit_code == 0
     (path,) = (tmp_path / "out").glob(f"*/{FINDINGS}")
     there = msgspec.json.decode(path.read_bytes())
-    there["dossiers"][0]["cases"]["v0_message.of_another_run"] = "wrong_data"
+    there["dossiers"][0]["cases"]["kafka-python"]["v0_message.of_another_run"] = "wrong_data"
     path.write_bytes(msgspec.json.encode(there))
     before = {each: each.read_bytes() for each in (tmp_path / "out").rglob("*") if each.is_file()}
     done = run("dossier", "part", "--out", "out")

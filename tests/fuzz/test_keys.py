@@ -159,12 +159,13 @@ def test_numbers_in_a_row_are_one() -> None:
     )
 
 
-def test_a_cause_is_one_that_maintainers_know() -> None:
-    """Accepted invalid bytes have one cause per kind of error, in a dossier's words; a crash has its function."""
+def test_accepted_bytes_are_grouped_by_subject() -> None:
+    """Accepted invalid bytes have one cause per kind of error and subject of the rule; a crash has its function."""
     taken = Outcome("t", "accepts_invalid", "error", "REC-14", why="expected malformed, got 1 batch")
     other = Outcome("t", "accepts_invalid", "error", "REC-03", why="expected malformed, got 1 batch")
     assert drafted_cause(taken, "malformed REC-14") == drafted_cause(other, "malformed REC-03")
     assert drafted_cause(taken, "malformed REC-14") != drafted_cause(taken, "corrupt CRC-07")
+    assert drafted_cause(taken, "malformed REC-14") == "accepts invalid: records (malformed, REC)"
     crash = Outcome("t", "crash", "signal 11", "kafka.read")
     assert "kafka.read" in drafted_cause(crash, "malformed REC-14")
     assert drafted_cause(crash, "ok") != drafted_cause(taken, "malformed REC-14")

@@ -1,25 +1,25 @@
-"""`kafkaproof dossier`: findings by cause, each drafted as an issue for its maintainers."""
+"""`kafkaproof dossier`: reviewed causes of findings, each drafted as an issue for its maintainers."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
+import msgspec
 
 from kafka_brokers.releases import find_release
 from kafka_conformance.dossiers import folder
-from kafka_conformance.dossiers.causes import CauseGroup
+from kafka_conformance.dossiers.grouping import LibraryDossier
 from kafka_conformance.judge import reach
-from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import BadIssueList
 from kafkaproof.cli import DISAGREEMENTS, OK
 from kafkaproof.commands.output import say_json
 
-Found = Sequence[tuple[Results, list[CauseGroup]]]
 MEASURED: Final = "kafkaproof-results/reach"
 
 
@@ -36,17 +36,18 @@ MEASURED: Final = "kafkaproof-results/reach"
 def dossier(
     paths: tuple[Path, ...], out: Path | None, full: bool, only_check: bool, measure: tuple[str, ...], as_json: bool
 ) -> NoReturn:
-    """Group the findings in RESULTS by cause, and draft an issue for each.
+    """Draft an issue for each reviewed cause of FAIL and HOSTILE findings in RESULTS.
 
-    RESULTS are result.ndjson files, or directories as `certify --report` writes them.  What is of the classes
-    crash, hang and memory stays a summary until it is disclosed (SECURITY.md); --full writes everything.
+    RESULTS are result.ndjson files, or directories as `certify --report` writes them.  Variants of one library
+    share the page of a cause.  Findings without a reviewed cause are counted, and have no page.  A cause with
+    the effect crash, stuck or memory stays a summary until it is disclosed (SECURITY.md); --full writes everything.
 
     Exit codes: 0 it is written or as it should be, 1 --check found a difference, 2 usage, 3 a broker cannot be run.
     """
     if (only_check or full) and out is None:
         raise click.UsageError("--check and --full need --out DIR")
     try:
-        found = folder.read_groups(paths)
+        found = folder.read_dossiers(paths)
         if out is not None and not only_check:
             folder.check_covers_dossiers(found, out)
         requested = _measured(found, measure)
@@ -60,12 +61,13 @@ def dossier(
     sys.exit(DISAGREEMENTS if differing else OK)
 
 
-def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
+def _measured(found: Sequence[LibraryDossier], releases: Sequence[str]) -> dict[str, int]:
     """Run cases on brokers and keep the answers; the number of cases for each broker."""
     from kafka_conformance.judge.reach import measure
     from kafka_conformance.reports.collection import cases_by_id
 
-    ids = sorted({line.case for _, groups in found for group in groups for line in group.lines})
+    groups = [group for library in found for group in library.groups]
+    ids = sorted({each.finding.case.id for group in groups for each in group.findings})
     requested = {}
     for release in (find_release(name).name for name in releases):
         todo = list(reach.unmeasured([cases_by_id()[id_] for id_ in ids], release))
@@ -75,38 +77,20 @@ def _measured(found: Found, releases: Sequence[str]) -> dict[str, int]:
     return requested
 
 
-def _print_result(found: Found, requested: dict[str, int], differing: Sequence[str], as_json: bool) -> None:
+def _print_result(
+    found: Sequence[LibraryDossier], requested: dict[str, int], differing: Sequence[str], as_json: bool
+) -> None:
     if as_json:
-        testees = [_document(groups) for _, groups in found]
-        say_json({"testees": testees, "sent": requested, "differing": list(differing)})
+        libraries = [msgspec.to_builtins(folder.findings_of(library)) for library in found]
+        say_json({"libraries": libraries, "sent": requested, "differing": list(differing)})
         return
     for release, number in requested.items():
         click.echo(f"{release}: {number:,} cases sent")
-    for _, groups in found:
-        if groups:
-            total = sum(len(group.lines) for group in groups)
-            click.echo(f"{groups[0].testee.name} {groups[0].testee.version}: {len(groups)} causes, {total:,} findings")
-        for group in groups:
-            click.echo(f"  {group.outcome:<16} {len(group.lines):>4}  {group.cause.title}")
+    for library in found:
+        rows = ", ".join(row.name for row in library.rows)
+        unreviewed = sum(library.unreviewed.values())
+        click.echo(f"{library.name} {library.release} ({rows}): {len(library.groups)} causes, {unreviewed} unreviewed")
+        for group in library.groups:
+            click.echo(f"  {group.grade:<8} {group.reach:<14} {len(group.findings):>4}  {group.cause.title}")
     for path in differing:
         click.echo(f"differs: {path}")
-
-
-def _document(groups: Sequence[CauseGroup]) -> dict[str, Any]:
-    testee = groups[0].testee if groups else None
-    return {
-        "testee": testee and testee.name,
-        "version": testee and testee.version,
-        "dossiers": [
-            {
-                "id": group.id,
-                "file": group.file,
-                "title": group.cause.title,
-                "outcome": group.outcome,
-                "case": group.case.id,
-                "reach": reach.input_origin(group.case, reach.reach_of(group.case)),
-                "cases": [line.case for line in group.lines],
-            }
-            for group in groups
-        ],
-    }

@@ -157,6 +157,12 @@ def causes_of(testee: str) -> tuple[ReviewedCause, ...]:
     return tuple(cause for causes in reviewed_causes().values() for cause in causes if testee in cause.testees)
 
 
+def library_of(testee: str) -> str:
+    """The library that *testee* is a row of; its own name if no cause names it."""
+    named = (name for name, causes in reviewed_causes().items() if any(testee in cause.testees for cause in causes))
+    return next(named, testee)
+
+
 def reviewed_cause(causes: Iterable[ReviewedCause], testee: str, case: str, line: JudgedLine) -> ReviewedCause | None:
     """The first of *causes* that fits the finding of *testee* on *case*."""
     return next((cause for cause in causes if cause.fits(testee, case, line)), None)

@@ -1,17 +1,17 @@
-"""A dossier as Markdown: an issue that could be sent to the maintainers as it is."""
+"""A page of a dossier as Markdown: an issue that could be sent to the maintainers as it is."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from kafka_conformance.dossiers.causes import CauseGroup, steady
+from kafka_conformance.dossiers.grouping import CauseGroup, RowFinding
 from kafka_conformance.dossiers.reproduce import reproducer
 from kafka_conformance.judge import reach
-from kafka_conformance.judge.verdict import OUTCOMES
-from kafka_conformance.reports.collection import cases_by_id
+from kafka_conformance.judge.grade import Effect, Grade, Reach
 from kafka_conformance.reports.details import answer_text
 from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.runner.results import ResultLine
@@ -27,93 +27,120 @@ MOST_BYTES: Final = 4096  # of an input that is shown; `kafkaproof explain --cas
 MOST_EXPLAINED: Final = 64 * 1024
 MOST_ROWS: Final = 100
 MOST_CASES: Final = 30
+# Words from the title to the bytes.
+MOST_WORDS: Final = 400
+# Characters of a rule's statement that are quoted; `kafkaproof explain RULE` has all of it.
+MOST_RULE: Final = 300
+MOST_RULES: Final = 3
+BYTES_TITLE: Final = "## The smallest case"
 
-SEVERITY: Final = {
-    "wrong_data": "other data than the bytes hold, without an error",
+EFFECTS: Final[Mapping[Effect, str]] = {
+    "wrong_data": "a record, or the position that a consumer continues from, differs from Kafka's",
+    "lost_data": "records are left out without an error",
+    "stuck": "no answer, or no progress",
     "crash": "the process ends",
-    "hang": "no answer within the time limit",
-    "memory": "more memory than the limit",
-    "accepts_invalid": "what must be refused is accepted",
-    "rejects_valid": "what must be accepted is refused",
-    "wrong_error": "refused for another reason",
-    "lossy": "less than the bytes hold",
+    "memory": "more memory than Kafka's client takes for the same bytes",
+    "accepts_invalid": "data for bytes that Kafka refuses",
+    "rejects_valid": "an error for bytes that Kafka accepts",
+    "wrong_error": "a refusal with another kind of error",
+    "equivalent": "no record and no position differs",
 }
-_WHO: Final = {
-    "producers": "**any producer can store this**",
-    "brokers": "**brokers write this themselves** (LogAppendTime, transaction markers, cleaned or converted logs)",
-    "hostile": "**only a hostile broker**, or damage after it: no release stores it so from a producer",
-    "writers": "**every application that writes with this library**",
-    "unknown": "not measured",
+REACH_TEXTS: Final[Mapping[Reach, str]] = {
+    "any_producer": "any producer: a supported broker stores the bytes and serves them",
+    "broker_itself": "brokers themselves write such bytes (markers, compaction, conversion, LogAppendTime)",
+    "old_logs": "logs that an older release wrote, and that a supported broker still serves",
+    "retired": "no supported release serves such bytes",
+    "rot": "damage on a disk or on the wire",
+    "hostile": "a broken or malicious peer only",
+    "as_writer": "every application that writes with this library",
 }
-# Only what is said loudly.
-_BRIEFLY: Final = {who: "**".join(text.split("**")[:2]) + "**" * ("**" in text) for who, text in _WHO.items()}
+GRADES: Final[Mapping[Grade, str]] = {
+    "FAIL": "a defect that reaches users of supported releases",
+    "HOSTILE": "a broken or malicious peer can stop or deceive the library",
+}
 
 
 def dossier_page(group: CauseGroup, state: str, *, whole: bool) -> str:
     """The Markdown page of *group*; without *whole*, only what may be published before the maintainers know."""
     parts = _whole(group) if whole else _withheld(group)
-    return "\n".join([*_head(group, state), *parts]).rstrip() + "\n"
+    return "\n".join([*_head(group, state, whole=whole), *parts]).rstrip() + "\n"
 
 
-def _head(group: CauseGroup, state: str) -> Iterator[str]:
-    testee = group.testee
-    counts = Counter(line.outcome for line in group.lines)
-    severities = ", ".join(f"{counts[each]} × `{each}` ({SEVERITY[each]})" for each in OUTCOMES if counts[each])
-    yield f"# {testee.name}: {plain_text(group.cause.title)}"
+def _head(group: CauseGroup, state: str, *, whole: bool) -> Iterator[str]:
+    cause = group.cause
+    yield f"# {group.library}: {plain_text(cause.title)}"
     yield ""
     yield "| | |"
     yield "|---|---|"
-    yield f"| Library | {plain_text(testee.name)} {plain_text(testee.version)} ({plain_text(testee.language)}) |"
-    yield f"| Severity | {severities} |"
-    yield f"| Smallest case | `{group.case.id}` |"
-    yield f"| Reach | {_summary(group)} |"
+    library = f"{plain_text(group.library)} {plain_text(group.row.version)}"
+    yield f"| Library | {library} ({plain_text(group.row.language)}) |"
+    if [row.name for row in group.rows] != [group.library]:
+        yield f"| Rows | {rows_text(group)} |"
+    yield f"| Grade | {group.grade}: {GRADES[group.grade]} |"
+    yield f"| Effect | `{cause.effect}`: {EFFECTS[cause.effect]} |"
+    yield f"| Reach | `{cause.reach}`: {REACH_TEXTS[cause.reach]} |"
+    yield f"| Profiles | {', '.join(cause.profiles)} |"
+    if whole:
+        yield f"| Source | {plain_text(cause.source)}, in {plain_text(cause.version)} |"
+        yield f"| Upstream | {plain_text(cause.upstream) or 'no issue is known'} |"
+        if cause.first_bad or cause.last_bad:
+            yield f"| Releases | {_releases(cause.first_bad, cause.last_bad)} |"
     if group.sensitive:
         yield f"| Disclosure | {state} |"
     yield f"| Dossier | `{group.id}` |"
     yield ""
 
 
+def rows_text(group: CauseGroup) -> str:
+    """The rows of the matrix that show the cause, each with its number of cases."""
+    counts = Counter(each.row.name for each in group.findings)
+    return ", ".join(f"{name} ({counts[name]:,} cases)" for name in sorted(counts))
+
+
+def _releases(first: str, last: str) -> str:
+    since = f"since {plain_text(first)}" if first else ""
+    return " ".join(filter(None, (since, f"up to {plain_text(last)}" if last else "")))
+
+
 def _withheld(group: CauseGroup) -> Iterator[str]:
-    yield "Findings of this class stop a consumer, so they are reported to the maintainers first"
-    yield "([SECURITY.md](../../SECURITY.md)). Until then there is this summary. Those who need the rest make it:"
+    yield f"Smallest case: `{group.case.id}`"
+    yield ""
+    yield "A cause of this class stops a consumer, so it is reported to the maintainers first"
+    yield "([SECURITY.md](../../SECURITY.md)). Until then there is this summary. These commands make the whole page:"
     yield ""
     yield "```sh"
-    yield f"kafkaproof certify {group.testee.name} --only '{group.case.id}' --report found"
+    yield f"kafkaproof certify {group.row.name} --only '{group.case.id}' --report found"
     yield f"kafkaproof dossier found --full --out private   # {group.id}"
     yield "```"
 
 
 def _whole(group: CauseGroup) -> Iterator[str]:
-    yield plain_text(group.cause.about)
+    yield plain_text(" ".join(group.cause.explanation.split()))
     yield ""
     yield from _rules(group)
     yield from _bytes(group.case)
     yield from _answers(group)
     yield from _program(group)
-    yield from _kafka(group)
-    yield from _others(group)
+    yield from _kafka(group.case)
+    yield from _cases(group)
 
 
 def _rules(group: CauseGroup) -> Iterator[str]:
-    yield "## Rules"
-    yield ""
-    counted = Counter(line.rules[0] for line in group.lines if line.rules)
-    first = list(group.case.rules[:1])
-    for id_ in [
-        *first,
-        *sorted((other for other in counted if other not in first), key=lambda one: (-counted[one], one)),
-    ][:6]:
+    for id_ in (group.cause.rules or group.case.rules)[:MOST_RULES]:
         known = rule(id_)
-        sources = ", ".join(known.sources)
-        yield (
-            f"- **{id_}** {plain_text(known.statement)} {plain_text(known.outcome)}".rstrip()
-            + f" ({plain_text(sources)})"
-        )
+        statement = plain_text(cut_text(f"{known.statement} {known.outcome}".strip(), MOST_RULE))
+        public = [source for source in known.sources if not source.startswith("seed ")]
+        yield f"- **{id_}** {statement} ({plain_text(', '.join(public or known.sources))})"
     yield ""
+
+
+def cut_text(text: str, most: int) -> str:
+    """*text*, cut after a word if it has more than *most* characters."""
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0].rstrip(",;:") + " …"
 
 
 def _bytes(case: Case) -> Iterator[str]:
-    yield "## The smallest case"
+    yield BYTES_TITLE
     yield ""
     yield f"`{case.id}`: {plain_text(case.title)}"
     yield ""
@@ -131,13 +158,14 @@ def _bytes(case: Case) -> Iterator[str]:
     if isinstance(case.input, Recipe):
         arguments = ", ".join(f"{name}={value!r}" for name, value in case.input.args.items())
         yield f"{len(given):,} bytes, made by `{case.input.name}({arguments})` of `kafka_corpus.recipes`; their start:"
+        yield ""
     elif len(given) > MOST_BYTES:
         yield f"{len(given):,} bytes; their start:"
+        yield ""
     else:
         yield f"{len(given):,} bytes:"
         yield ""
         yield from _fenced(given.hex()[at : at + 96] for at in range(0, 2 * len(given), 96))
-    yield ""
     yield from _fenced(_explained(given[:MOST_EXPLAINED]))
 
 
@@ -181,7 +209,7 @@ def _fenced(rows: Iterable[str], language: str = "text") -> Iterator[str]:
 
 
 def _answers(group: CauseGroup) -> Iterator[str]:
-    case, line = group.case, group.lines[0]
+    case, line = group.case, group.findings[0].finding.line
     expect = case.expect
     yield "## Expected and actual"
     yield ""
@@ -193,7 +221,7 @@ def _answers(group: CauseGroup) -> Iterator[str]:
         yield ""
         yield from _fenced(row for batch in expect.batches[:5] for row in _batch(batch))
     else:
-        yield "Expected: the bytes above (compressed ones may differ, what they hold may not)."
+        yield "Expected: the bytes above. Compressed bytes may differ if they hold the same."
     if case.aborted is not None:
         listed = ", ".join(f"producer {producer} from offset {first}" for producer, first in case.aborted) or "none"
         seen = ", ".join(map(str, expect.committed)) or "none"
@@ -204,13 +232,38 @@ def _answers(group: CauseGroup) -> Iterator[str]:
         yield ""
         yield plain_text(expect.why)
     yield ""
-    yield f"Actual: `{line.outcome}`: {observation_text(line)}"
+    yield f"Actual: {observation_text(line)}"
     yield ""
+    if written := _written_by_library(line):
+        yield "The bytes that the library wrote:"
+        yield ""
+        yield from _fenced(_explained(written))
+
+
+def _written_by_library(line: ResultLine) -> bytes:
+    """The bytes of the batch that was written, as far as the result holds them."""
+    given = line.observation.get("written")
+    try:
+        return bytes.fromhex(given) if isinstance(given, str) else b""
+    except ValueError:
+        return b""
+
+
+_ADDRESS: Final = re.compile(r"\b0x[0-9a-f]+\??")
+_ARGUMENTS: Final = re.compile(r"\((?:[^()]*0x…[^()]*)\)")
+_FOLDER: Final = re.compile(r"(?<![\w.])/(?:tmp|home|root|var|usr)/[^\s|:)]*/")
+_GOROUTINE: Final = re.compile(r"goroutine \d+")
+
+
+def without_machine_details(text: str) -> str:
+    """*text* without addresses, folders of the machine, and numbers of goroutines."""
+    text = _ARGUMENTS.sub("(…)", _ADDRESS.sub("0x…", text).replace(" +0x…", ""))
+    return _FOLDER.sub("…/", _GOROUTINE.sub("goroutine", text))
 
 
 def observation_text(line: ResultLine) -> str:
     """The testee's behaviour as Markdown code, escaped."""
-    text = printable(steady(line.why), 400).replace("`", "'")
+    text = printable(without_machine_details(line.why), 400).replace("`", "'")
     return f"`{text}`"
 
 
@@ -219,16 +272,23 @@ def _program(group: CauseGroup) -> Iterator[str]:
     yield ""
     made = reproducer(group)
     if made is None:
-        yield f"`kafkaproof certify {group.testee.name} --only '{group.case.id}'` shows it again."
+        yield "No program shows this outside of Kafkaproof: it needs a consumer and its broker. This command shows it:"
         yield ""
+        yield from _fenced([f"kafkaproof certify {group.row.name} --only '{group.case.id}'"], "sh")
         return
     names = " and ".join(f"`{name}`" for name in made.files)
-    testee = f"{plain_text(group.testee.name)} {plain_text(group.testee.version)}"
+    testee = f"{plain_text(group.row.name)} {plain_text(group.row.version)}"
     yield f"{made.language}; {testee}. In an empty folder with {names}:"
     yield ""
     yield from _fenced([*made.setup, made.run], "sh")
-    if group.outcome == "memory" and group.testee.memory:
-        yield f"The suite gave it {group.testee.memory >> 20:,} MiB; `/usr/bin/time -v` shows how much it takes here."
+    outcome = group.findings[0].finding.line.outcome
+    if outcome in ENDS:
+        yield f"It prints the line `expected`. {ENDS[outcome]}"
+    else:
+        yield "It prints the line `expected`, and lines `actual` with what the library does."
+    yield ""
+    if outcome == "memory" and group.row.memory:
+        yield f"The suite's limit was {group.row.memory >> 20:,} MiB; `/usr/bin/time -v` shows what the program takes."
         yield ""
     for name, text in made.files.items():
         yield f"`{name}`:"
@@ -236,18 +296,25 @@ def _program(group: CauseGroup) -> Iterator[str]:
         yield from _fenced(text.rstrip().split("\n"), _LANGUAGES.get(name.rpartition(".")[2], ""))
 
 
+# What a program does instead of the last line `actual`, by outcome.
+ENDS: Final[Mapping[str, str]] = {
+    "crash": "The process ends before the last line `actual`.",
+    "hang": "There is no last line `actual`: the library does not return, or fetches the same offset again.",
+    "memory": "The library takes the memory before the last line `actual`.",
+}
 _LANGUAGES: Final = {
     "go": "go", "rs": "rust", "py": "python", "js": "js", "mjs": "js", "java": "java", "toml": "toml", "xml": "xml",
 }  # fmt: skip
 
 
-def _kafka(group: CauseGroup) -> Iterator[str]:
-    case = group.case
+def _kafka(case: Case) -> Iterator[str]:
+    java, found = _java(case), reach.reach_of(case)
+    if not java and not found.answers:
+        return
     yield "## Apache Kafka's behaviour"
     yield ""
-    for release, answer in _java(case).items():
+    for release, answer in java.items():
         yield f"- Java client {release}: {plain_text(answer_text(answer))}"
-    found = reach.reach_of(case)
     predicted = " (predicted by the specification, not measured)" if found.predicted else ""
     if found.answers:
         yield f"- Brokers that are sent these bytes by a producer{predicted}:"
@@ -256,11 +323,6 @@ def _kafka(group: CauseGroup) -> Iterator[str]:
         yield "|---|---|"
         for text, releases in _runs(found):
             yield f"| {releases} | {plain_text(text)} |"
-    yield ""
-    yield f"Reach: {_WHO[reach.input_origin(case, found)]}."
-    wider = _wider(group, found)
-    if wider:
-        yield wider
     yield ""
 
 
@@ -280,66 +342,25 @@ def release_span(releases: Sequence[str]) -> str:
     return ", ".join(releases) if len(releases) < 3 else f"{releases[0]} to {releases[-1]} ({len(releases)} releases)"
 
 
-def stretches(releases: Sequence[str], among: Iterable[str]) -> str:
-    """Some releases *among* others, in short: stretches without a gap."""
-    runs = groupby(among, key=lambda release: release in releases)
-    return ", ".join(release_span(list(run)) for chosen, run in runs if chosen)
-
-
-def _summary(group: CauseGroup) -> str:
-    found, who = reach.reach_of(group.case), widest(group)
-    if who == "some":
-        return "**any producer can store some of the cases**, but not the smallest"
-    releases = found.stored()
-    return f"{_WHO[who]}: {stretches(releases, found.answers)}" if releases else _BRIEFLY[who]
-
-
-def _wider(group: CauseGroup, found: reach.BrokerReach) -> str:
-    """How far the other cases of the group reach."""
-    if group.case.op != "decode" or len(group.lines) == 1:
-        return ""
-    return _count_of(group) if not found.stored() else ""
-
-
-def _count_of(group: CauseGroup) -> str:
-    storable = [(line, stored) for line, stored in stored_of(group) if stored]
-    if not storable:
-        return f"None of the {len(group.lines)} cases of this cause is stored from a producer."
-    line, releases = storable[0]
-    among = reach.reach_of(_cases(group)[line.case]).answers
-    some = f"Of the {len(group.lines)} cases of this cause {len(storable)}"
-    return f"{some} are stored from any producer, `{line.case}` by {stretches(releases, among)}."
-
-
-def widest(group: CauseGroup) -> str:
-    """The origin of the smallest case; `some` if producers can cause other cases, but not this one."""
-    who = reach.input_origin(group.case, reach.reach_of(group.case))
-    return "some" if who == "hostile" and any(stored for _, stored in stored_of(group)) else who
-
-
-def stored_of(group: CauseGroup) -> list[tuple[ResultLine, list[str]]]:
-    """The group's decode cases, each with the releases that store it."""
-    cases = _cases(group)
-    return [(line, reach.reach_of(cases[line.case]).stored()) for line in group.lines if line.op == "decode"]
-
-
-def _cases(group: CauseGroup) -> Mapping[str, Case]:
-    return cases_by_id() if len(group.lines) > 1 else {group.case.id: group.case}
-
-
-def _others(group: CauseGroup) -> Iterator[str]:
-    yield f"## The {len(group.lines)} cases of this cause" if len(group.lines) > 1 else "## The case"
+def _cases(group: CauseGroup) -> Iterator[str]:
+    by_case: dict[str, list[RowFinding]] = {}
+    for each in group.findings:
+        by_case.setdefault(each.finding.case.id, []).append(each)
+    variants = len({each.row.name for each in group.findings}) > 1
+    yield f"## The {len(by_case)} cases of this cause" if len(by_case) > 1 else "## The case"
     yield ""
-    yield "| case | rule | severity | what happened |"
-    yield "|---|---|---|---|"
-    for line in group.lines[:MOST_CASES]:
-        shown = table_cell(observation_text(line)[:160].rstrip("`"))
-        yield f"| `{table_cell(line.case)}` | {line.rules[0] if line.rules else ''} | {line.outcome} | {shown}` |"
-    if len(group.lines) > MOST_CASES:
+    yield f"| case | grade | reach |{' rows |' if variants else ''} actual |"
+    yield f"|---|---|---|{'---|' if variants else ''}---|"
+    for id_, found in list(by_case.items())[:MOST_CASES]:
+        graded = found[0].finding.graded
+        rows = f" {', '.join(sorted({each.row.name for each in found}))} |" if variants else ""
+        shown = table_cell(observation_text(found[0].finding.line)[:160].rstrip("`"))
+        yield f"| `{table_cell(id_)}` | {graded.grade} | {graded.reach} |{rows} {shown}` |"
+    if len(by_case) > MOST_CASES:
         yield ""
-        yield f"And {len(group.lines) - MOST_CASES} more: see `findings.json` beside this page."
+        yield f"And {len(by_case) - MOST_CASES} more: see `findings.json` beside this page."
     yield ""
-    yield f"Found by [Kafkaproof](../../README.md): `kafkaproof certify {group.testee.name} --only '{group.case.id}'`"
+    yield f"Found by [Kafkaproof](../../README.md): `kafkaproof certify {group.row.name} --only '{group.case.id}'`"
 
 
 def table_cell(text: str) -> str:

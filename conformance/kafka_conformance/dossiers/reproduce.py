@@ -17,16 +17,19 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from kafka_conformance.dossiers.causes import Cause, CauseGroup, testee_of
+from kafka_conformance.dossiers.grouping import CauseGroup, library_row
 from kafka_conformance.reports.profiles import GradedFinding
 from kafka_conformance.runner.results import Results
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import input_of
-from kafka_records import Batch, Record
+from kafka_records import Batch, Record, encode
 from kafka_records.constants import COMPRESSIONS
 
 # Bytes: longer inputs repeat themselves, and become a few lines when they are deflated twice.
 MOST_PLAIN: Final = 2048
+# Of the expected result, in the line that a program prints.
+MOST_EXPECTED: Final = 512  # bytes
+MOST_RECORDS: Final = 5
 _LARGE: Final = re.compile(r" *(?://|#)(large)((?:: .*)?)$")
 _SMALL: Final = re.compile(r" *//small$")
 
@@ -48,31 +51,73 @@ class Reproducer:
     run: str
 
 
-def reproducer(group: CauseGroup, case: Case | None = None) -> Reproducer | None:
-    """The program for a case of *group*, the first if none is given; None if there is no text for its testee."""
-    known = _index().get(group.testee.name)
-    case = case or group.case
-    if case.aborted is not None:
-        return None  # the programs decode bytes, and this is about the response around them
-    text = None if known is None else _text(known.get("texts", group.testee.name), case.op)
-    if known is None or text is None:
+def reproducer(group: CauseGroup) -> Reproducer | None:
+    """The program for the smallest case of *group*; None if there is no text for its row."""
+    return case_program(group.row.name, group.row.release, group.cause.title, group.case)
+
+
+def case_program(row: str, release: str, title: str, case: Case) -> Reproducer | None:
+    """The program that shows *case* with *release* of the library of *row*; None if there is no text for it.
+
+    It prints a line `expected`, and lines `actual` with what the library does.
+    """
+    if not has_program(row, case):
         return None
+    known = _index()[row]
+    text = _text(known.get("texts", row), case.op)
+    assert text is not None
     for place, name in known.get("parts", {}).items():
         text = text.replace(place, _read(name).rstrip())
-    places = {"@TITLE@": group.cause.title, "@VERSION@": group.testee.version, **known.get("places", {})}
+    places = {"@TITLE@": title, "@VERSION@": release, "@EXPECTED@": expected_line(case), **known.get("places", {})}
     program = _decode(text, case, places) if case.op == "decode" else _encode(text, case, places, known["language"])
-    version = group.testee.version.split()[0]  # after it a testee may list its parts
-    extra = {name: body.replace("{version}", version) for name, body in known.get("extra", {}).items()}
+    extra = {name: body.replace("{version}", release) for name, body in known.get("extra", {}).items()}
     setup = tuple(
-        command.replace("{version}", version) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
+        command.replace("{version}", release) for command in known.get(f"setup_{case.op}", known.get("setup", ()))
     )
     return Reproducer(known["language"], {known["file"]: program} | extra, setup, known["run"])
 
 
 def finding_program(done: Results, finding: GradedFinding) -> Reproducer | None:
     """The program for one finding of *done*; None if there is no text for its testee."""
-    cause = Cause(0, finding.cause.id, finding.cause.title, "")
-    return reproducer(CauseGroup(testee_of(done), cause, (finding.line,), finding.case))
+    row = library_row(done)
+    return case_program(row.name, row.release, finding.cause.title, finding.case)
+
+
+def has_program(row: str, case: Case) -> bool:
+    """Whether there is a program for *case*: the programs read or write bytes, without the response around them."""
+    known = _index().get(row)
+    return known is not None and case.aborted is None and _text(known.get("texts", row), case.op) is not None
+
+
+def expected_line(case: Case) -> str:
+    """Kafka's result for *case*, as the programs print it: plain ASCII without quotes or backslashes."""
+    expect = case.expect
+    if expect.verdict == "invalid":
+        return f"error: {' or '.join(expect.kinds) or 'any'}"
+    if isinstance(case.input, Batch):
+        data = expect.data if expect.data is not None else _encoded(case.input)
+        shown = data.hex() if len(data) <= MOST_EXPECTED else f"{len(data)} bytes"
+        return f"written: {shown}" + ("" if case.input.compression == "none" else " (compressed bytes may differ)")
+    records = [record for batch in expect.batches if not batch.control for record in batch.records]
+    listed = [f"offset {each.offset}, timestamp {each.timestamp}, {_content(each)}" for each in records[:MOST_RECORDS]]
+    more = ["..."] if len(records) > MOST_RECORDS else []
+    head = f"error: none, {len(records)} record{'' if len(records) == 1 else 's'}"
+    return "; ".join([head, *listed, *more]) + (" (or an error)" if expect.verdict == "acceptable" else "")
+
+
+def _content(record: Record) -> str:
+    return f"key {_shown(record.key)}, value {_shown(record.value)}, {len(record.headers)} headers"
+
+
+def _shown(data: bytes | None) -> str:
+    return "null" if data is None else f"{len(data)} bytes {data[:24].hex()}".rstrip()
+
+
+def _encoded(batch: Batch) -> bytes:
+    try:
+        return encode(batch)
+    except ValueError:  # a writer has to refuse it
+        return b""
 
 
 def programs() -> set[tuple[str, str]]:

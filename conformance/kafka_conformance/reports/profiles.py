@@ -580,7 +580,7 @@ def _causes_by_weight(found: Iterable[GradedFinding]) -> tuple[set[str], set[str
 
 
 def _found_cause(findings: Sequence[GradedFinding]) -> FoundCause:
-    ordered = sorted(findings, key=_smallness)
+    ordered = sorted(findings, key=smallness)
     first, reviewed = ordered[0], ordered[0].cause.reviewed
     return FoundCause(
         id=first.cause.id,
@@ -597,8 +597,8 @@ def _found_cause(findings: Sequence[GradedFinding]) -> FoundCause:
     )
 
 
-def _smallness(finding: GradedFinding) -> tuple[int, int, int, str]:
-    """The order of the cases of a cause: reach, valid before invalid, size."""
+def smallness(finding: GradedFinding) -> tuple[int, int, int, str]:
+    """The order of the cases of a cause: reach, valid before invalid, size, id."""
     case = finding.case
     return (
         REACHES.index(finding.graded.reach),

@@ -1,7 +1,7 @@
 """Texts of a finding: its title, its bytes explained, and a draft case.
 
-Findings with invalid bytes are grouped by the causes of corpus findings, which the
-broken rule identifies; other findings are grouped by the testee's outcome and error.
+Findings with invalid bytes are grouped by the kind of error and the subject of the broken
+rule; other findings are grouped by the testee's outcome and error.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import kafka_records
-from kafka_conformance.dossiers import causes
 from kafka_conformance.dossiers.pages import plain_text
 from kafka_conformance.reports.explain import explanation_lines
-from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
 from kafka_fuzz.encode.testees import WRITING
 from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.codecs import LIMITS
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, severity
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 from kafka_fuzz.triage.deduplicate import FOLDER, TriagedFinding, by_cause
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
@@ -30,15 +28,23 @@ from kafka_records.rules import all_rules
 BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
 
 
+# The subject of a rule, by the group in its id.
+SUBJECTS: Final = {
+    "FRM": "framing of entries", "LEG": "v0 and v1 messages", "NST": "v0 and v1 wrappers", "HDR": "batch header",
+    "ATT": "attributes", "VAR": "varints", "REC": "records", "CRC": "checksum", "CMP": "compression", "GZP": "gzip",
+    "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "TIM": "timestamps", "OFF": "offsets", "PID": "producer id",
+    "TXN": "transactions", "KRF": "control records", "SIZ": "sizes",
+}  # fmt: skip
+
+
 def drafted_cause(outcome: Outcome, right: str) -> str:
     """One line; *right* is the reference's verdict on the bytes, `ok` or kind and rule."""
-    rule = right.partition(" ")[2]
-    if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
-        found = causes.cause_of(_line(outcome, rule))
-        if found.number < causes.MADE:
-            return found.title
+    kind, _, rule = right.partition(" ")
+    group = rule.partition("-")[0]
     what = outcome.kind.replace("_", " ")
-    where = outcome.function.rpartition("/")[2] if _says_function(outcome) else rule.partition("-")[0]
+    if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
+        return f"{what}: {SUBJECTS.get(group, group)} ({kind}, {group})"
+    where = outcome.function.rpartition("/")[2] if _says_function(outcome) else group
     detail = "" if outcome.detail == "error" else outcome.detail
     return ": ".join(filter(None, (what, detail, where)))
 
@@ -46,19 +52,6 @@ def drafted_cause(outcome: Outcome, right: str) -> str:
 def _says_function(outcome: Outcome) -> bool:
     """Whether `function` is a function's name, and not the rule or format of a key."""
     return "." in outcome.function
-
-
-def _line(outcome: Outcome, rule: str) -> ResultLine:
-    return ResultLine(
-        case="fuzz",
-        outcome=severity(outcome.kind),
-        area="fuzz",
-        op="decode",
-        expected="invalid",
-        rules=(rule,),
-        field="error" if outcome.kind == "accepts_invalid" else outcome.detail,
-        why=outcome.why,
-    )
 
 
 WIDTH: Final = 120
