@@ -17,6 +17,8 @@ SECONDS_BETWEEN_LINES: Final = 5.0
 RATE_SECONDS: Final = 20.0
 # Seconds before a first rate is shown.
 LEAST_SECONDS: Final = 1.0
+# The share of a run before a time left is shown: expensive cases come first.
+LEAST_SHARE: Final = 0.02
 
 
 class Pace:
@@ -37,12 +39,12 @@ class Pace:
         return (done - before) / (now - began) if now - began >= LEAST_SECONDS else 0.0
 
     def text(self, total: int, unit: str) -> str:
-        """Rate and time left, such as `120 cases/s, 25 s left`; empty while no rate is known."""
+        """Rate and time left, such as `120 cases/s, 25 s left`; without what is not known yet."""
         rate, done = self.rate(), self._known[-1][1]
         if rate <= 0:
             return ""
         shown = f"{rate:,.0f} {unit}/s" if rate >= 10 else f"{rate:.1f} {unit}/s"
-        return f"{shown}, {duration((total - done) / rate)} left"
+        return f"{shown}, {duration((total - done) / rate)} left" if done >= LEAST_SHARE * total else shown
 
 
 def duration(seconds: float) -> str:

@@ -21,6 +21,14 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert pace.text(1000, "cases") == "1.0 cases/s, 6 min 20 s left"
 
 
+def test_no_time_left_is_guessed_from_the_first_cases() -> None:
+    """The first cases are the expensive ones, so they say nothing of the rest."""
+    pace = Pace(0.0)
+    pace.update(10.0, 10)
+
+    assert pace.text(1000, "cases") == "1.0 cases/s"
+
+
 def test_lines_have_cases_rate_and_time_left(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
