@@ -13,7 +13,7 @@ import msgspec
 from markupsafe import Markup
 
 from kafka_conformance.reports.details import explained
-from kafka_conformance.reports.formats import LEVELS, SCHEMA, code
+from kafka_conformance.reports.formats import SCHEMA, Level, code
 from kafka_conformance.reports.html import asset, page_environment, policy_hash, words
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.version import installed_version
@@ -32,6 +32,8 @@ COLOURS: Final = 8
 TICKS: Final = 4
 # Axes that end before this have a decimal.
 FINE: Final = 20
+# Levels of SARIF; all other severities are errors.
+SEVERITY_LEVELS: Final[Mapping[str, Level]] = {"wrong_error": "warning", "lossy": "note"}
 
 
 def chart(curves: Mapping[str, Sequence[Point]], title: str) -> str:
@@ -336,7 +338,7 @@ def _result(night: Night, finding: TriagedFinding, line: int, rules: list[Any]) 
     return {
         "ruleId": outcome.kind,
         "ruleIndex": rules.index(outcome.kind),
-        "level": LEVELS.get(finding.severity, "error"),
+        "level": SEVERITY_LEVELS.get(finding.severity, "error"),
         "message": {"text": f"{printable(title(finding))}. {printable(outcome.why)}".strip()},
         "locations": [{"physicalLocation": place, "logicalLocations": [logical]}],
         "partialFingerprints": {FINGERPRINT: sha256(finding.key.encode()).hexdigest()},
