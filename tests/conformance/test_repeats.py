@@ -163,11 +163,11 @@ def test_a_lone_worker_waits_for_all_places() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["reference", "kafka-python", "planted:hangs-on-lz4", "planted:crashes-on-a-tenth"])
+@pytest.mark.parametrize("name", ["kafka-python", "planted:crashes-on-a-tenth"])
 def test_ten_runs_under_load_have_the_same_outcomes(name: str, tmp_path: Path) -> None:
-    """A busy machine changes no outcome."""
-    chosen = [case for case in load_vectors() if case.area in ("lz4", "backwards")][::8]
-    runs = run_under_load(name, chosen, tmp_path, times=10, others=2 * (os.cpu_count() or 1))
+    """A busy machine changes no outcome; `tox run -e same-verdicts` runs all testees on all cases."""
+    chosen = [case for case in load_vectors() if case.area in ("lz4", "backwards")][::16]
+    runs = run_under_load(name, chosen, tmp_path, times=10, others=os.cpu_count() or 1)
 
     assert len(runs) == 10
     assert varying_cases(runs) == {}
