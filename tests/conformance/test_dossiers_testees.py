@@ -128,6 +128,8 @@ def skip_without_tools(made: Reproducer) -> None:
 @pytest.mark.parametrize("library", sorted(reviewed_causes()))
 def test_programs_show_what_pages_say(library: str, place: Path) -> None:
     """The reproducer of every cause builds from its own text, in an empty folder, and prints the observation."""
+    if library not in libraries():
+        pytest.skip(f"there is no kept result of {library}")
     groups = libraries()[library].groups
     made = [program for group in groups if (program := reproducer(group)) is not None]
     assert made
