@@ -16,6 +16,7 @@ import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -65,9 +66,7 @@ def write_archive(out: Path) -> int:
 def archive_contents() -> dict[str, Path]:
     """Files for `site-packages`, by name in the archive."""
     folder = f"lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages"
-    found: dict[str, Path] = {}
-    for package in OURS:
-        found |= _package(package)
+    found = {name: path for package in OURS for name, path in _files(Path(str(files(package))), package).items()}
     # Inside of the package in a wheel; a checkout has them beside it.
     found |= _files(folder_of_sources(), "kafka_conformance/adapters")
     found |= dict(_metadata())
@@ -92,14 +91,6 @@ def _distribution() -> Distribution:
         return distribution(NAME)
     except PackageNotFoundError:
         raise PipelineError("only an installed Kafkaproof can be packed: pip install '.[spark]'") from None
-
-
-def _package(package: str) -> dict[str, Path]:
-    """The files of a package of ours, wherever it is imported from."""
-    spec = find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    return _files(Path(spec.origin).parent, package)
 
 
 def _files(top: Path, name: str) -> dict[str, Path]:
