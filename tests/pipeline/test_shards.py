@@ -84,10 +84,11 @@ def test_what_is_half_written_is_hidden(tmp_path: Path) -> None:
     assert [Path(file.path).name for file in receipt.files] == ["part-000000.parquet"]
 
 
-def test_a_file_that_cannot_grow_is_a_problem(tmp_path: Path) -> None:
-    """Where files may not get as long as they have to, the receipt says so, and nothing is left."""
+@pytest.mark.parametrize("room", [0, 4, 4096])
+def test_a_file_that_cannot_grow_is_a_problem(tmp_path: Path, room: int) -> None:
+    """Where files have no room for their magic number, or for rows, the receipt says so, and nothing is left."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
     try:
         receipt = shards.work(job(tmp_path), 0)
     finally:

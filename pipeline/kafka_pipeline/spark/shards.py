@@ -134,6 +134,7 @@ class _File:
     """One file that is being written."""
 
     path: Path
+    beside: Path
     writer: pq.ParquetWriter
     held: list[pa.RecordBatch] = field(default_factory=list)
     holding: int = 0
@@ -172,21 +173,29 @@ class ShardWriter:
             # The disk may be full, and closing writes a footer.
             with suppress(OSError, pa.ArrowException):
                 file.writer.close()
-            self._beside(file.path).unlink(missing_ok=True)
+            file.beside.unlink(missing_ok=True)
         self._files.clear()
 
     def _file(self, place: str) -> _File:
         if place not in self._files:
             path = self._job.out / self._job.folder / place / f"part-{self._shard:06}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            writer = pq.ParquetWriter(
-                self._beside(path),
+            beside = self._beside(path)
+            self._files[place] = _File(path, beside, self._writer(beside))
+        return self._files[place]
+
+    def _writer(self, beside: Path) -> pq.ParquetWriter:
+        try:
+            return pq.ParquetWriter(
+                beside,
                 self._job.schema,
                 compression=self._job.codec,
                 use_dictionary=list(self._job.alike) or False,
             )
-            self._files[place] = _File(path, writer)
-        return self._files[place]
+        except (OSError, pa.ArrowException):
+            # It writes a magic number at once; on a full disk the file is there, and empty.
+            beside.unlink(missing_ok=True)
+            raise
 
     def _hold(self, file: _File, part: pa.RecordBatch) -> None:
         file.held.append(part)
@@ -204,11 +213,10 @@ class ShardWriter:
         if file.held:
             self._flush(file)
         file.writer.close()
-        beside = self._beside(file.path)
-        with beside.open("rb") as written:
+        with file.beside.open("rb") as written:
             os.fsync(written.fileno())
-        size, digest = beside.stat().st_size, file_sha256(beside)
-        beside.replace(file.path)
+        size, digest = file.beside.stat().st_size, file_sha256(file.beside)
+        file.beside.replace(file.path)
         return FileReceipt(file.path.relative_to(self._job.out).as_posix(), file.rows, size, digest)
 
     def _beside(self, path: Path) -> Path:
@@ -234,8 +242,11 @@ def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
     """Write a table that the driver made as the file *name* below *out*, all or nothing."""
     path = out / name
     beside = path.with_name(f"{path.name}.tmp")
-    pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
-    beside.replace(path)
+    try:
+        pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
     return receipt_of(out, name, table.num_rows)
 
 
