@@ -40,6 +40,7 @@ from kafka_conformance.judge.observation import (
     Skipped,
     observation_summary,
 )
+from kafka_conformance.judge.plain_reading import plain_mark
 from kafka_conformance.judge.verdict import Verdict, judge
 from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.reports.terminal import alike_findings
@@ -384,6 +385,7 @@ def judge_case(codec: CodecFunctions, case: Case) -> tuple[ResultLine, Verdict]:
     spent = 0.0 if isinstance(observation, Skipped) else time.monotonic() - began
     verdict = judge(case, observation)
     summary = observation_summary(observation, finding=verdict.outcome != "agree")
+    summary |= plain_mark(case, observation, accepted=verdict.outcome == "accepts_invalid")
     return results.result_line(case, verdict, summary, spent, 0), verdict
 
 

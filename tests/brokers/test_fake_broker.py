@@ -100,6 +100,42 @@ def test_a_part_of_a_batch_is_over_and_garbage_is_not(tail: bytes, *, stalls: bo
     assert tape.stalled is stalls
 
 
+def unknown(data: bytes, magic: int) -> bytes:
+    """*data* with another magic."""
+    return data[:16] + bytes([magic]) + data[17:]
+
+
+@pytest.mark.parametrize("odd", [unknown(batch(2), 127), unknown(batch(2), 255), batch(2)[:8] + b"\xff" * 9])
+def test_an_entry_that_a_client_has_read_is_over(odd: bytes) -> None:
+    """Whoever requests the offset after an entry of impossible magic or size has taken it for a batch."""
+    tape = Tape(batch(0) + odd)
+    tape.read(0, 2)
+
+    assert is_end(tape.read(3, 2), 3)
+    assert not tape.stalled
+
+
+@pytest.mark.parametrize("odd", [unknown(batch(2), 127), batch(2)[:8] + b"\xff" * 9])
+def test_an_entry_that_a_client_has_not_read_comes_again(odd: bytes) -> None:
+    """Whoever stays at the offset of such an entry gets it again, and has stalled in the end."""
+    tape = Tape(batch(0) + odd)
+    tape.read(0, 2)
+
+    assert [tape.read(2, 2) for _ in range(3)] == [odd] * 3
+    assert is_end(tape.read(2, 2), 2)
+    assert tape.stalled
+
+
+def test_a_batch_whose_last_offset_is_below_its_first_comes_again() -> None:
+    """A client that retries such a batch gets it again, until it reports its error."""
+    odd = batch(0)
+    odd = odd[:23] + b"\xff" * 4 + odd[27:]
+    tape = Tape(odd)
+
+    assert [tape.read(0, 2) for _ in range(3)] == [odd] * 3
+    assert is_end(tape.read(1, 2), 1)
+
+
 def test_no_bytes_are_the_end_at_once(broker: FakeBroker) -> None:
     """A case of no bytes has nothing but its end record."""
     broker.serve("t", b"")

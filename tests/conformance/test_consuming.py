@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kafka_conformance.judge.consuming import IN_CONTROL, UNFOLLOWABLE
+from kafka_conformance.judge.consuming import BELOW, IN_CONTROL, UNFOLLOWABLE
 from kafka_conformance.judge.observation import ConsumedRecords, Skipped
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.requests import unsupported
@@ -105,10 +105,14 @@ HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
         (case("invalid", data=encode(MARKER), kinds=("corrupt",)), ""),
         (case("invalid", data=encode(FIRST), kinds=("malformed",)), ""),
         (case("invalid", FIRST, data=encode(FIRST) + encode(SECOND), kinds=("malformed",)), ""),
+        (case("invalid", FIRST, data=encode(FIRST) + encode(FIRST), kinds=("decompression", "corrupt")), BELOW),
+        (case("invalid", FIRST, data=encode(FIRST) + encode(FIRST), kinds=("corrupt",)), ""),
+        (case("invalid", FIRST, data=encode(FIRST) + encode(FIRST)[:20], kinds=("malformed",)), ""),
+        (case("invalid", FIRST, data=encode(FIRST) + bytes(20), kinds=("malformed",)), ""),
     ],
     ids=str,
 )
 def test_cases_a_consumer_does_not_get(case: Case, reason: str) -> None:
-    """Offsets that do not go up, and what is in control batches, are left to decoders."""
+    """Offsets that do not go up, and what a consumer need not look into, are left to decoders; damage is not."""
     assert unsupported(case, HELLO) == (Skipped(reason, by_runner=True) if reason else None)
     assert unsupported(case, msgspec.structs.replace(HELLO, consumer=False)) is None

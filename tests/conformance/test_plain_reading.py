@@ -3,12 +3,17 @@
 from collections.abc import Callable
 
 import lz4.frame
+import msgspec
 import pytest
 
-from kafka_conformance.judge.grading import plain_reading
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Refused
+from kafka_conformance.judge.plain_reading import gives_plain_reading, plain_mark, plain_reading
 from kafka_conformance.judge.reach import has_usual_times, is_canonical
+from kafka_conformance.testees.protocol import Refusal
+from kafka_corpus.case import Case, Expectation
 from kafka_corpus.vector_format import input_of
 from kafka_corpus.vectors import load_vectors
+from kafka_corpus.wire import to_wire, to_wire_record
 from kafka_records import Batch, Record, RecordFormatError, decode, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.layout import CRC_OFFSET_V2, RECORD_COUNT_OFFSET_V2
@@ -51,7 +56,7 @@ def test_an_lz4_frame_after_a_skippable_one() -> None:
     "change",
     [
         pytest.param(lambda data: data[:-1], id="a record that ends early"),
-        pytest.param(lambda data: data + b"\0", id="a byte after the records"),
+        pytest.param(lambda data: data + data[HEADER:], id="records after those that are counted"),
         pytest.param(lambda data: data[:22] + b"\x07" + data[23:], id="an unknown codec"),
         pytest.param(lambda data: data[:22] + b"\x01" + data[23:], id="no gzip stream"),
         pytest.param(lambda data: data[:22] + b"\x02" + data[23:], id="no snappy block"),
@@ -60,11 +65,86 @@ def test_an_lz4_frame_after_a_skippable_one() -> None:
         pytest.param(
             lambda data: data[:RECORD_COUNT_OFFSET_V2] + b"\0\0\0\3" + data[HEADER:], id="a count of more records"
         ),
+        pytest.param(
+            lambda data: data[:RECORD_COUNT_OFFSET_V2] + b"\0\0\0\1" + data[HEADER:], id="a count of fewer records"
+        ),
+        pytest.param(
+            lambda data: data[:HEADER] + b"\x16" + b"\x80" * 9 + b"\4" + data[HEADER + 1 :], id="a varint of 68 bits"
+        ),
+        pytest.param(lambda data: data[:16] + b"\3" + data[17:], id="an unknown magic"),
     ],
 )
 def test_bytes_without_a_plain_reading(change: Callable[[bytes], bytes]) -> None:
     """Lengths and counts that do not meet leave no plain reading."""
     assert plain_reading(sealed(change(encode(BATCH)))) is None
+
+
+LENIENT = """
+    compression.too_many_bytes[gzip-one-byte]
+    framing.unknown_magic_of_a_partial_batch[3]
+    gzip.header_checksum_wrong[extra]
+    snappy.block_length_impossible[v2-largest]
+    snappy.little_endian_block_length[v2]
+    v2_headers.count_below_the_headers[gzip-1-alone]
+    v2_record.bytes_behind_the_fields[a zero byte]
+    v2_record.bytes_behind_the_last_record[lz4-half a record]
+    v2_record.length_beyond_what_is_left[last of two-INT32_MAX]
+    v2_record.length_shorter_than_the_fields[last of two-1]
+    varint.tenth_byte_continues[lz4]
+    zstd.bytes_behind_the_frame[four-zeros]
+"""
+
+
+@pytest.mark.parametrize("id_", LENIENT.strip().split("\n"))
+def test_cases_of_the_corpus_that_leave_no_doubt(id_: str) -> None:
+    """Whoever takes these gives the records that they hold: a lenient codec, and nothing is lost."""
+    id_ = id_.strip()
+    (case,) = (case for case in load_vectors(f"{id_.partition('.')[0]}.*") if case.id == id_)
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    reading = plain_reading(data)
+
+    assert case.expect.verdict == "invalid"
+    assert reading is not None
+    records = [to_wire_record(record) for entry in reading for record in entry]
+    assert records
+    assert gives_plain_reading(case, ConsumedRecords(tuple(records), 9))
+    assert not gives_plain_reading(case, ConsumedRecords((*records, records[-1]), 9))
+
+
+OVERLONG = sealed(encode(BATCH) + b"\0")
+ACCEPTED = Case(
+    id="a.b",
+    title="",
+    rules=("X",),
+    area="a",
+    op="decode",
+    input=OVERLONG,
+    expect=Expectation(verdict="invalid", kinds=("malformed",)),
+)
+WIRE = to_wire(BATCH)
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [
+        (Decoded((WIRE,), None), True),
+        (Decoded((msgspec.structs.replace(WIRE, last_offset=77),), None), True),
+        (Decoded((msgspec.structs.replace(WIRE, records=msgspec.UNSET),), None), False),
+        (Decoded((WIRE, WIRE), None), False),
+        (Decoded((WIRE,), Refusal("malformed")), False),
+        (Decoded((), None), False),
+        (ConsumedRecords(tuple(WIRE.records or ()), 2), True),
+        (ConsumedRecords(tuple(msgspec.structs.replace(each, value=b"x") for each in WIRE.records or ()), 2), False),
+        (ConsumedRecords(tuple(WIRE.records or ()), 2, stalled=True), False),
+        (Refused(Refusal("malformed")), False),
+    ],
+)
+def test_what_is_given_is_compared_record_by_record(given: Decoded | ConsumedRecords | Refused, *, plain: bool) -> None:
+    """As many records are not enough: each has to be the one that the bytes hold."""
+    assert gives_plain_reading(ACCEPTED, given) is plain
+    assert plain_mark(ACCEPTED, given, accepted=True) == {"plain": plain}
+    assert plain_mark(ACCEPTED, given, accepted=False) == {}
 
 
 def test_a_wrong_checksum_has_no_plain_reading() -> None:

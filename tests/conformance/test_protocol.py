@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 from kafka_conformance.judge.observation import Decoded, Encoded, Garbled, Refused, Skipped, observe
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import CodecReply, Misfit, Stray
-from kafka_conformance.testees.protocol_schema import main as write_schema
 from kafka_corpus.case import Case
 from kafka_corpus.wire import to_wire
 
@@ -48,14 +47,14 @@ def valid_line(line: str) -> bool:
 def test_schema_is_current() -> None:
     """The schema in the package is what the models say, and `--check` agrees."""
     assert protocol.stored_schema() == protocol.protocol_schema_text()
-    assert write_schema(["--check"]) == 0
+    assert protocol.write_schema(["--check"]) == 0
 
 
 def test_schema_check_fails_on_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     """`--check` fails when the models say something else."""
     monkeypatch.setattr(protocol, "FILE", "another.json")
 
-    assert write_schema(["--check"]) == 1
+    assert protocol.write_schema(["--check"]) == 1
 
 
 def test_schema_is_a_schema() -> None:

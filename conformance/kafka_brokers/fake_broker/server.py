@@ -94,22 +94,30 @@ class Tape:
 
 
 def _framed(data: bytes) -> Iterator[tuple[int, int]]:
-    """Start and last offset of each whole entry; what is no entry and no beginning of one is never over."""
-    following = 0
+    """Start and last offset of each entry.
+
+    A client that requests the offset after an entry has read it, whatever its
+    magic or size; what has no offset of its own, above those before it, is
+    never over.
+    """
+    following, before = 0, -1
     try:
         for start, end in split_entries(data):
-            following = end
-            yield start, _last_offset(data, start)
+            following, last = end, _last_offset(data, start)
+            before = max(before, last)
+            yield start, last
     except RecordFormatError:
-        yield following, NEVER
+        offset, _ = ENTRY.struct.unpack_from(data, following)
+        yield following, int(offset) if offset > before else NEVER
 
 
 def _last_offset(data: bytes, start: int) -> int:
+    """The last offset of an entry by its header; one that is below the first counts as the first."""
     offset, size = ENTRY.struct.unpack_from(data, start)
     if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < _DELTA.offset:
         return int(offset)
     at = start + _DELTA.offset
-    return int(offset) + int.from_bytes(data[at : at + _DELTA.width], "big", signed=True)
+    return int(offset) + max(int.from_bytes(data[at : at + _DELTA.width], "big", signed=True), 0)
 
 
 def end_record(offset: int, magic: int) -> bytes:

@@ -17,14 +17,16 @@ from kafka_corpus.case import Case
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
-from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
+from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
 UNFOLLOWABLE: Final = "its offsets do not go up from 0: a consumer leaves such records out, or stays where it is"
+BELOW: Final = "its broken batch lies below the offset that a consumer has reached: a consumer need not look into it"
 IN_CONTROL: Final = "it is about what is in a control batch, and a consumer need not look there"
 
 _ATTRIBUTES: Final = BATCH_V2.field("attributes")
 _CONTROL_BIT: Final = 0x20
+_DAMAGE: Final = (("corrupt",), ("unsupported_magic",))
 
 
 def unfollowable(case: Case) -> str:
@@ -33,7 +35,7 @@ def unfollowable(case: Case) -> str:
         return ""
     if not _goes_up(case.expect.batches):
         return UNFOLLOWABLE
-    return IN_CONTROL if case.expect.verdict == "invalid" and _control_is_broken(case) else ""
+    return _need_not_look(case) if case.expect.verdict == "invalid" else ""
 
 
 def _goes_up(batches: tuple[Batch, ...]) -> bool:
@@ -49,20 +51,30 @@ def _goes_up(batches: tuple[Batch, ...]) -> bool:
     return True
 
 
-def _control_is_broken(case: Case) -> bool:
-    """Whether the entry after the valid ones is a whole control batch with a valid checksum."""
-    if not isinstance(case.input, bytes) or {"corrupt", "unsupported_magic"} & set(case.expect.kinds):
-        return False
-    return next(_are_control(case.input, len(case.expect.batches)), False)
-
-
-def _are_control(data: bytes, first: int) -> Iterator[bool]:
+def _need_not_look(case: Case) -> str:
+    """Why a consumer need not find what is wrong in the first entry after the valid ones; damage has to be found."""
+    if not isinstance(case.input, bytes) or case.expect.kinds[:1] in _DAMAGE:
+        return ""
     try:
-        for start, _ in list(split_entries(data))[first:]:
-            low = data[start + _ATTRIBUTES.offset + _ATTRIBUTES.width - 1]
-            yield data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2 and bool(low & _CONTROL_BIT)
-    except (RecordFormatError, IndexError):
-        return
+        spans = list(split_entries(case.input))[len(case.expect.batches) :]
+    except RecordFormatError:
+        return ""
+    if not spans:
+        return ""
+    broken = case.input[slice(*spans[0])]
+    if _is_control(broken):
+        return IN_CONTROL
+    return BELOW if ENTRY.values(broken)["offset"] < _position_after(case.expect.batches) else ""
+
+
+def _is_control(entry: bytes) -> bool:
+    if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2 or len(entry) < _ATTRIBUTES.offset + _ATTRIBUTES.width:
+        return False
+    return bool(entry[_ATTRIBUTES.offset + _ATTRIBUTES.width - 1] & _CONTROL_BIT)
+
+
+def _position_after(batches: tuple[Batch, ...]) -> int:
+    return max((batch.last_offset + 1 for batch in batches), default=0)
 
 
 def may_refuse(case: Case) -> bool:
@@ -104,7 +116,7 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
 
 def _skipped_ahead(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
     """A position after the end of the batches: records that are written there later are never read."""
-    end = max((batch.last_offset + 1 for batch in case.expect.batches), default=0)
+    end = _position_after(case.expect.batches)
     if consumed.next_offset is not None and consumed.next_offset > end:
         yield Difference("next_offset", end, consumed.next_offset)
 

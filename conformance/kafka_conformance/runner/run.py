@@ -20,6 +20,7 @@ from queue import SimpleQueue
 
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
+from kafka_conformance.judge.plain_reading import plain_mark
 from kafka_conformance.judge.verdict import SEVERITIES, judge
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
@@ -155,6 +156,7 @@ def judged_line(case: Case, observation: Observation, seconds: float = 0.0, deat
     """The result line of *case* for an observation that took *seconds* and ended *deaths* processes."""
     verdict = judge(case, observation)
     summary = observation_summary(observation, finding=verdict.outcome != "agree")
+    summary |= plain_mark(case, observation, accepted=verdict.outcome == "accepts_invalid")
     return results.result_line(case, verdict, summary, seconds, deaths)
 
 

@@ -5,14 +5,16 @@ Lines go out through `request_line` and come in through `parse_reply`, which
 never raises: what is no reply is a `Stray`, what is a reply to the right
 question but not of the right shape is a `Misfit`.
 
-`python -m kafka_conformance.testees.protocol_schema` writes the schema; with `--check` it fails
+`python -m kafka_conformance.testees.protocol` writes the schema; with `--check` it fails
 if the stored schema differs from the models.
 """
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -295,3 +297,18 @@ def stored_schema() -> str:
     """The file inside the package; empty if there is none."""
     source = files(__package__).joinpath(FILE)
     return source.read_text(encoding="utf-8") if source.is_file() else ""
+
+
+def write_schema(arguments: list[str]) -> int:
+    """Write the schema, or with `--check` say whether it is up to date: exit code 0, or 1 if it is not."""
+    if "--check" not in arguments:
+        (Path(__file__).parent / FILE).write_text(protocol_schema_text(), encoding="utf-8")
+        return 0
+    if stored_schema() == protocol_schema_text():
+        return 0
+    print(f"{FILE} is out of date: run python -m kafka_conformance.testees.protocol", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(write_schema(sys.argv[1:]))
