@@ -173,6 +173,30 @@ def test_a_key_that_is_text_must_be_right() -> None:
     assert judge(VALID, Decoded((headers(("�".encode(), None), (b"\xff", b"v")),))).outcome == "wrong_data"
 
 
+MIXED = (Header(b"a", b"1"), Header(b"b", b"2"), Header(b"a", b"3"))
+
+
+@pytest.mark.parametrize(
+    ("order", "outcome"),
+    [
+        ((0, 1, 2), "agree"),
+        ((0, 2, 1), "lossy"),
+        ((1, 0, 2), "wrong_data"),
+        ((2, 0, 1), "wrong_data"),
+        ((2, 1, 0), "wrong_data"),
+    ],
+)
+def test_a_map_of_headers_loses_the_order_across_keys(order: tuple[int, ...], outcome: str) -> None:
+    """A map of lists shows the headers of one key together, and in their order; any other order is wrong."""
+    mixed = Record(0, 10, b"key", b"", MIXED)
+    case = decode_case("valid", replace(BATCH, records=(mixed, RECORDS[1])))
+
+    verdict = judge(case, Decoded((headers(*((MIXED[at].key, MIXED[at].value) for at in order)),)))
+
+    assert verdict.outcome == outcome
+    assert verdict.field.startswith(HEADERS) is (outcome != "agree")
+
+
 def test_a_wrong_answer_to_another_question() -> None:
     """Batches are no answer to encode."""
     case = replace(VALID, op="encode", input=BATCH)

@@ -6,10 +6,18 @@ import pytest
 
 from kafka_brokers.releases import parse_supported
 from kafka_conformance.judge.grade import REACHES
-from kafka_conformance.judge.reach import CaseReach, case_reach, has_bad_checksum, is_damaged, serving_releases
+from kafka_conformance.judge.reach import (
+    CaseReach,
+    case_reach,
+    has_bad_checksum,
+    is_canonical,
+    is_damaged,
+    serving_releases,
+)
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
-from kafka_records import Batch, Record, encode
+from kafka_records import Batch, Record, decode, encode
+from kafka_records.checksum import checksum_v2
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +102,36 @@ def test_logs_of_older_releases(name: str, span: str, cases: dict[str, Case], re
 def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, CaseReach]) -> None:
     """Invalid bytes of old formats are not in old logs."""
     assert reaches[name].reach == "retired"
+
+
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [
+        ("control.longer_key[longer]", "hostile"),
+        ("read_committed.marker_with_a_newer_key", "hostile"),
+        ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
+        ("message_set.wrapper_offset_zero[gzip]", "retired"),
+        ("history.wrapper_of_a_client_that_left_offset_0", "retired"),
+        ("transactions.a_transaction", "any_producer"),
+    ],
+)
+def test_forms_that_no_release_writes(name: str, reach: str, reaches: dict[str, CaseReach]) -> None:
+    """Valid bytes that neither a producer nor a broker makes do not reach users of supported releases."""
+    assert reaches[name].reach == reach
+
+
+@pytest.mark.parametrize(
+    ("fields", "canonical"),
+    [({}, True), ({"attributes": 0x80}, False), ({"attributes": 0x100}, False), ({"attributes": 0x40}, True)],
+)
+def test_unknown_attributes_are_not_canonical(fields: dict[str, int], *, canonical: bool) -> None:
+    """No writer sets attributes that have no meaning; brokers and codecs leave them alone."""
+    batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, None, b"v"),))
+    data = encode(batch)
+    data = data[:21] + fields.get("attributes", 0).to_bytes(2, "big") + data[23:]
+    data = data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
+
+    assert is_canonical(data, decode(data)) is canonical
 
 
 def test_a_changed_magic_is_damage(reaches: dict[str, CaseReach]) -> None:

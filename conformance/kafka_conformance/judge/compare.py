@@ -120,6 +120,10 @@ def _struct(path: str, want: Any, have: Any, fields: Sequence[str], left_out: se
 
 
 def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHeader]) -> Iterator[Difference]:
+    if list(expected) != list(given) and _by_key(expected) == list(given):
+        keys = [[key for key, _ in headers] for headers in (expected, given)]
+        yield Difference(path, b" ".join(keys[0]), b" ".join(keys[1]), lossy=True)
+        return
     for index, (want, have) in enumerate(zip(expected, given, strict=False)):
         if want[0] != have[0]:
             yield Difference(f"{path}[{index}].key", want[0], have[0], lossy=have[0] in _as_text(want[0]))
@@ -127,6 +131,12 @@ def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHead
             yield Difference(f"{path}[{index}].value", want[1], have[1])
     if len(expected) != len(given):
         yield Difference(f"{path}.length", len(expected), len(given))
+
+
+def _by_key(headers: Sequence[WireHeader]) -> list[WireHeader]:
+    """The headers as a map of lists shows them: those of one key together, where its first one was."""
+    first = {key: index for index, (key, _) in reversed(list(enumerate(headers)))}
+    return sorted(headers, key=lambda header: first[header[0]])
 
 
 def _as_text(key: bytes) -> set[bytes]:

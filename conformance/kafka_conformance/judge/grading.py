@@ -10,7 +10,7 @@ A codec that takes what Kafka refuses, and gives the records of its plain readin
 
 The strength of a case's first rule is that of the table, with these exceptions:
 
-    bytes that no writer makes, or times that no clock gives    should, at most
+    bytes, times or offsets that no writer, clock or log gives  should, at most
     broken bytes that are accepted with their one plain reading should, at most
     an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
     valid bytes that are refused                                must: how a field is shown may be
@@ -33,7 +33,7 @@ from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading
-from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, is_canonical
+from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_offsets, has_usual_times, is_canonical
 from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
@@ -223,14 +223,15 @@ def weaker(one: Strength, other: Strength) -> Strength:
 
 
 def is_unusual(case: Case) -> bool:
-    """Whether no writer makes such bytes, or no clock gives such times."""
+    """Whether no writer makes such bytes, no clock gives such times, or no log gets to such offsets."""
     if isinstance(case.input, Batch):
         return not has_usual_times((case.input,))
     if case.op != "decode" or case.expect.verdict != "valid" or isinstance(case.input, Recipe):
         return False
     data = input_of(case)
     assert isinstance(data, bytes)
-    return not (has_usual_times(case.expect.batches) and is_canonical(data, case.expect.batches))
+    batches = case.expect.batches
+    return not (has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches))
 
 
 def is_declared(case: Case, line: JudgedLine) -> bool:

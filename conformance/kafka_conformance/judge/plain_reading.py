@@ -10,7 +10,7 @@ Entries of v2 are read in two ways: by the lengths of their records, whatever is
 left of a record behind its fields, and by their fields, whatever the length of a
 record says.  Both read as many records as the header counts.  Bytes have a plain
 reading if one of the ways gives records, or both give the same, and if what is
-left behind them is no record.  Compressed bytes are read as the libraries of
+left behind them is no record or header.  Compressed bytes are read as the libraries of
 their formats read them, and without checks that Kafka's readers make and others
 leave out.
 """
@@ -140,9 +140,21 @@ def _records(payload: bytes, header: BatchHeader) -> EntryRecords:
 def _counted_records(payload: bytes, header: BatchHeader, *, by_length: bool) -> EntryRecords:
     reader = _Reader(payload)
     records = tuple(_record(reader, header, by_length=by_length) for _ in range(header.record_count))
-    if reader.at < len(payload) and _is_record(payload[reader.at :], header):
+    rest = payload[reader.at :]
+    if _is_record(rest, header) or _are_headers(rest):
         raise NotPlainError
     return records
+
+
+def _are_headers(data: bytes) -> bool:
+    """Whether *data* is headers from its first byte to its last, which a count left out."""
+    reader = _Reader(data)
+    try:
+        while reader.at < len(data):
+            _header(reader)
+    except NotPlainError:
+        return False
+    return bool(data)
 
 
 def _is_record(data: bytes, header: BatchHeader) -> bool:
@@ -162,11 +174,15 @@ def _record(reader: _Reader, header: BatchHeader, *, by_length: bool) -> Record:
     key, value = reader.nullable(), reader.nullable()
     headers = _headers(reader, end)
     if by_length:
-        if not reader.at <= end:
-            raise NotPlainError
-        reader.take(end - reader.at)
+        _skip_to(end, reader)
     append_time = header.attributes & bits.TIMESTAMP_TYPE_MASK
     return Record(offset, header.max_timestamp if append_time else timestamp, key, value, headers)
+
+
+def _skip_to(end: int, reader: _Reader) -> None:
+    """Pass over what is left of a record, which is no header that the count leaves out."""
+    if reader.at > end or _are_headers(reader.take(end - reader.at)):
+        raise NotPlainError
 
 
 def _headers(reader: _Reader, end: int) -> tuple[Header, ...]:

@@ -19,6 +19,7 @@ reference's prediction of them, or the shape of the bytes alone.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Edit, Made, Produce, Scenario, StepAnswer, release_number
 from kafka_corpus.vector_format import content_hash, input_of
 from kafka_corpus.vectors import package_root
-from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records import Batch, Record, RecordFormatError, decode, encode
 from kafka_records import attributes as bits
 from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_legacy, checksum_v2
@@ -383,14 +384,26 @@ def _result_of(case: Case, line: RecordedAnswer) -> ReachResult:
 
 
 MAX_PAYLOAD: Final = 256 * 1024 * 1024
-# Milliseconds: what clocks and dates of most languages can express, the years 1970 to 9999.
-LATEST: Final = 253_402_300_799_999
+# Milliseconds: the clocks of producers are between 1970 and 2100.
+LATEST: Final = 4_102_444_800_000
+# No log gets as far, and numbers of JavaScript are exact up to it.
+LARGEST_OFFSET: Final = 1 << 53
+# The control records of all releases: a key of version 0 and a type (KIP-98).
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_KNOWN_ATTRIBUTES: Final = (
+    bits.COMPRESSION_CODEC_MASK
+    | bits.TIMESTAMP_TYPE_MASK
+    | bits.TRANSACTIONAL_FLAG_MASK
+    | bits.CONTROL_FLAG_MASK
+    | bits.DELETE_HORIZON_FLAG_MASK
+)
 
 
 def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
     """Whether the records in *data* have the form that writers give them; compressed bytes may have any.
 
-    Kafka reads forms that no writer produces: varints longer than needed, lengths below -1 for null.
+    Kafka reads forms that no writer produces: varints longer than needed, lengths below -1 for null, unknown
+    attributes, records before the base offset.
     """
     try:
         return all(
@@ -405,14 +418,24 @@ def _is_as_written(entry: bytes, batch: Batch) -> bool:
     if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
         # Wrappers have several forms that writers use.
         return batch.compression != "none" or _encoded(batch) == entry
+    header = BATCH_V2.values(entry)
+    if header["attributes"] & ~_KNOWN_ATTRIBUTES:
+        return False
+    if any(not batch.base_offset <= record.offset <= batch.last_offset for record in batch.records):
+        return False
     payload = entry[RECORD_BATCH_OVERHEAD:]
     if batch.records and batch.timestamp_type == "append":
         return True  # LogAppendTime hides the times of the records
     if payload and batch.compression != "none":
         payload = decompress(batch.compression, payload, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
-    header = BATCH_V2.values(entry)
     base = header["base_offset"], header["base_timestamp"]
     return payload == b"".join(_record(index, batch, base) for index in range(len(batch.records)))
+
+
+def has_released_keys(batches: Sequence[Batch]) -> bool:
+    """Whether all control records have the key that all releases write."""
+    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
+    return all(len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key)[0] == 0 for key in keys)
 
 
 def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
@@ -428,12 +451,17 @@ def _encoded(batch: Batch) -> bytes:
 
 
 def has_usual_times(batches: Sequence[Batch]) -> bool:
-    """Whether all records of each batch have times from 1970 to the year 9999, or none has a time."""
+    """Whether all records of each batch have times from 1970 to 2100, or none has a time."""
     return all(_are_usual({record.timestamp for record in batch.records}) for batch in batches)
 
 
 def _are_usual(times: set[int]) -> bool:
     return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
+
+
+def has_usual_offsets(batches: Sequence[Batch]) -> bool:
+    """Whether a log can get as far as the records of each batch."""
+    return all(record.offset < LARGEST_OFFSET for batch in batches for record in batch.records)
 
 
 Source = Literal["recorded", "measured", "predicted", "shape"]
@@ -524,7 +552,7 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
     if case.rules[0].partition("-")[0] == "CNV" and supported.covers("3.9.2"):
         # KIP-896: fetches of v0 and v1 ended with 4.0.
         return CaseReach("broker_itself", ("3.9.2",), "shape", "A broker converts batches for old fetches.")
-    if magics != {MAGIC_VALUE_V2} or not is_canonical(data, batches):
+    if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_released_keys(batches)):
         return None
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")
@@ -628,7 +656,7 @@ def _of_old_log(
     """The reach of messages of v0 and v1 that older releases stored, and supported ones serve from their disk."""
     old = {magic for magic in _magics(data) if magic < MAGIC_VALUE_V2}
     now = [name for name in _names() if supported.covers(name) and all(name in serving_releases(each) for each in old)]
-    if not old or not now:
+    if not old or not now or not _has_offsets_of_a_broker(data):
         return None
     writers = tuple(name for name in stored if release_number(name) >= release_number(FIRST_OF_MAGIC[max(old)]))
     if not writers and case.expect.verdict == "valid":
@@ -639,6 +667,21 @@ def _of_old_log(
     return CaseReach(
         "old_logs", writers, source, f"A log that {wrote} wrote has the bytes; {now[0]} to {now[-1]} serve it."
     )
+
+
+def _has_offsets_of_a_broker(data: bytes) -> bool:
+    """Whether each old message has the offset of its last record, which brokers write over a producer's."""
+    old = [entry for start, end in complete_entries(data) if (entry := data[start:end])[MAGIC_OFFSET] < MAGIC_VALUE_V2]
+    return all(
+        not (records := _records_of(entry)) or records[-1].offset == ENTRY.values(entry)["offset"] for entry in old
+    )
+
+
+def _records_of(entry: bytes) -> tuple[Record, ...]:
+    try:
+        return decode(entry)[0].records
+    except RecordFormatError:
+        return ()
 
 
 def _writers(case: Case, data: bytes) -> tuple[tuple[str, ...], Source]:
