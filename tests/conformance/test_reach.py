@@ -112,7 +112,6 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
         ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
         ("message_set.wrapper_offset_zero[gzip]", "retired"),
         ("history.wrapper_of_a_client_that_left_offset_0", "retired"),
-        ("transactions.a_transaction", "any_producer"),
     ],
 )
 def test_forms_that_no_release_writes(name: str, reach: str, reaches: dict[str, CaseReach]) -> None:

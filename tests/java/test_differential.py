@@ -103,6 +103,7 @@ def test_batches_are_written_alike(java_client: Sandbox) -> None:
                 assert isinstance(observation, Encoded | Refused), (one, observation)
                 compared += 1
                 found[encode_difference(one, observation)].append(f"{observation}: {one}")
-    assert compared > 0.9 * BATCHES
+    # The others ask for what MemoryRecordsBuilder works out itself: the adapter skips them.
+    assert compared > 0.8 * BATCHES
     assert sorted(found.pop(UNKNOWN, []), key=len)[:SHOWN] == []
     assert found.keys() - {""} == {known.id for known in known_encode_differences()}

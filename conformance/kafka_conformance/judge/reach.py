@@ -643,10 +643,11 @@ def serving_releases(magic: int) -> tuple[str, ...]:
     """The releases that serve messages of *magic* 0 or 1 from their disk as they are, as recorded; oldest first."""
     recorded = _recorded().get(FROM_DISK[magic])
     by_release = {} if recorded is None else recorded.by_release()
-    return tuple(order(name for name, steps in by_release.items() if magic in _magics(steps[0].data)))
+    return tuple(order(name for name, steps in by_release.items() if magic in magics_of(steps[0].data)))
 
 
-def _magics(data: bytes) -> set[int]:
+def magics_of(data: bytes) -> set[int]:
+    """The magics of the complete entries in *data*."""
     return {data[start + MAGIC_OFFSET] for start, _ in complete_entries(data)}
 
 
@@ -654,7 +655,7 @@ def _of_old_log(
     case: Case, data: bytes, stored: Sequence[str], source: Source, supported: SupportedReleases
 ) -> CaseReach | None:
     """The reach of messages of v0 and v1 that older releases stored, and supported ones serve from their disk."""
-    old = {magic for magic in _magics(data) if magic < MAGIC_VALUE_V2}
+    old = {magic for magic in magics_of(data) if magic < MAGIC_VALUE_V2}
     now = [name for name in _names() if supported.covers(name) and all(name in serving_releases(each) for each in old)]
     if not old or not now or not _has_offsets_of_a_broker(data):
         return None

@@ -23,7 +23,7 @@ from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of, reviewed_causes
 from kafka_conformance.judge.grade import PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
 from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, is_unusual, own_strength
-from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times
+from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, magics_of
 from kafka_conformance.judge.verdict import OPEN
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
@@ -119,7 +119,13 @@ def is_required(case: Case, profile: CaseProfile, reach: Reach) -> bool:
         return False
     if isinstance(case.input, Batch):
         return case.expect.verdict == "valid" and is_plain_request(case.input)
-    return own_strength(case) == "must" and not is_unusual(case)
+    return own_strength(case) == "must" and not is_unusual(case) and not _has_several_formats(case)
+
+
+def _has_several_formats(case: Case) -> bool:
+    """Whether a log changes its format within the bytes: decoders of one format leave the rest to another call."""
+    data = input_of(case)
+    return isinstance(data, bytes) and len(magics_of(data)) > 1
 
 
 def is_plain_request(batch: Batch) -> bool:

@@ -73,7 +73,8 @@ fn falls() -> bool {
 }
 
 fn fall_over(question: &[u8]) {
-    if question.iter().map(|byte| u64::from(*byte)).sum::<u64>() % 10 == 0 {
+    let hash = question.iter().fold(0xcbf29ce484222325, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100000001b3));
+    if hash % 10 == 0 {
         panic!("one question in ten");
     }
 }
