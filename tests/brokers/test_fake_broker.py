@@ -136,6 +136,14 @@ def test_a_batch_whose_last_offset_is_below_its_first_comes_again() -> None:
     assert is_end(tape.read(1, 2), 1)
 
 
+def test_a_batch_whose_records_are_below_its_base_is_over_after_them() -> None:
+    """The last offset counts, not the base."""
+    tape = Tape(batch(8192, 1)[:23] + (-8192).to_bytes(4, "big", signed=True) + batch(8192, 1)[27:])
+    tape.read(0, 2)
+
+    assert is_end(tape.read(1, 2), 1)
+
+
 def test_no_bytes_are_the_end_at_once(broker: FakeBroker) -> None:
     """A case of no bytes has nothing but its end record."""
     broker.serve("t", b"")

@@ -3,6 +3,7 @@
 import shutil
 from functools import cache
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from click.testing import CliRunner
@@ -29,6 +30,8 @@ FOUND = [name for name in RESULTS if not name.startswith(("reference-", "columna
 # kafka-go keeps its lz4 readers in a pool, and the previous input of a reader affects its next output:
 # among other cases, these may have another outcome.
 POOLED = ("kafka-go", "lz4_blocks.")
+# One finding in so many is asked again, the same ones each time: all of them take an hour.
+SHARE = 4
 # Runs of a case before a different outcome is accepted.
 TIMES = 3
 TOOLS = {"Go": ("go",), "Rust": ("cargo",), "JavaScript": ("node", "npm"), "Java": ("mvn", "java"), "Python": ()}
@@ -80,7 +83,7 @@ def changed_among(name: str, where: Path, written: dict[str, str]) -> dict[str, 
 
 @pytest.mark.parametrize("name", FOUND)
 def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
-    """Each finding has the outcome that is written, in that version of its testee.
+    """A share of the findings has the outcome that is written, in that version of its testee.
 
     A case with another outcome is run again: a case that is near a limit has the written outcome
     in one of three runs, and a case that has changed has it in none.
@@ -89,7 +92,9 @@ def test_findings_are_as_written(name: str, tmp_path: Path) -> None:
     written = {
         line.case: str(line.outcome)
         for line in kept(name).lines
-        if line.outcome in SEVERITIES and not (row_name(name).startswith(testee) and line.case.startswith(area))
+        if line.outcome in SEVERITIES
+        and crc32(line.case.encode()) % SHARE == 0
+        and not (row_name(name).startswith(testee) and line.case.startswith(area))
     }
     changed = dict.fromkeys(written, "")
     for time in range(TIMES):

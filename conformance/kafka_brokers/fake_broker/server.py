@@ -112,12 +112,13 @@ def _framed(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _last_offset(data: bytes, start: int) -> int:
-    """The last offset of an entry by its header; one that is below the first counts as the first."""
+    """The last offset of an entry by its header; the first where the header gives none that a log has."""
     offset, size = ENTRY.struct.unpack_from(data, start)
     if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < _DELTA.offset:
         return int(offset)
     at = start + _DELTA.offset
-    return int(offset) + max(int.from_bytes(data[at : at + _DELTA.width], "big", signed=True), 0)
+    last = int(offset) + int.from_bytes(data[at : at + _DELTA.width], "big", signed=True)
+    return last if last >= 0 else int(offset)
 
 
 def end_record(offset: int, magic: int) -> bytes:
