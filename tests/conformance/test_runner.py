@@ -116,6 +116,18 @@ def test_unannounced_cases_are_skipped(script: Script, tmp_path: Path, named: di
     }
 
 
+@pytest.mark.parametrize(("length", "why"), [(16, None), (17, "announces no decode of magic 0")])
+def test_the_magic_of_a_partial_entry_counts(named: dict[str, Case], length: int, why: str | None) -> None:
+    """An entry whose magic is among the bytes is one of that format, also where the rest of it is missing."""
+    hello = HelloReply(protocol=1, name="a", version="1", decode=Capability(magics=[2]))
+    plain, old = named["plain"].input, named["v0"].input
+    assert isinstance(plain, bytes)
+    assert isinstance(old, bytes)
+    found = unsupported(replace(named["plain"], input=plain + old[:length]), hello)
+
+    assert (found.reason if found else None) == why
+
+
 def test_codecs_get_no_broker_cases(script: Script, tmp_path: Path) -> None:
     """A payload for a broker is left out, unless the testee announces that it can append."""
     draft = produced(b"", error_answer(87))

@@ -312,10 +312,11 @@ def _needs(data: bytes) -> Iterator[tuple[int, str]]:
     """Magic and compression of each entry, as far as its bytes can be believed; "" for no such codec."""
     at = 0
     for _ in range(LOOK):
-        if len(data) - at <= max(_CODEC_AT.values()):
+        if len(data) - at <= _MAGIC_AT:
             return
         magic = data[at + _MAGIC_AT]
-        codec = data[at + _CODEC_AT[magic]] & _CODEC_BITS if magic in _CODEC_AT else len(COMPRESSIONS)
+        known = magic in _CODEC_AT and at + _CODEC_AT[magic] < len(data)
+        codec = data[at + _CODEC_AT[magic]] & _CODEC_BITS if known else len(COMPRESSIONS)
         yield magic, COMPRESSIONS[codec] if codec < len(COMPRESSIONS) else ""
         size = int.from_bytes(data[at + 8 : at + LOG_OVERHEAD], "big", signed=True)
         if size < HEADER_SIZE_UP_TO_MAGIC - LOG_OVERHEAD:
