@@ -157,13 +157,14 @@ UNLIMITED: Final = "CMP-10"
 
 @dataclass(frozen=True, slots=True)
 class FindingGrade:
-    """The grade of a finding, and the four inputs of the table that it follows from."""
+    """The grade of a finding, the inputs of the table that it follows from, and the releases that its reach names."""
 
     grade: Grade
     effect: Effect
     reach: Reach
     strength: Strength
     reason: str
+    releases: tuple[str, ...] = ()
 
 
 def grade_finding(
@@ -186,7 +187,7 @@ def grade_finding(
     if effect == "memory" and java_takes_as_much(case, line):
         strength = "may"
     row = grade_row(strength, case.expect.verdict, found.reach, effect)
-    return FindingGrade(row.grade, effect, found.reach, strength, row.reason)
+    return FindingGrade(row.grade, effect, found.reach, strength, row.reason, found.releases)
 
 
 def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Strength:

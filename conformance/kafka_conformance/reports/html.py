@@ -25,6 +25,7 @@ from markupsafe import Markup
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
 from kafka_conformance.judge.observation import observation_summary
+from kafka_conformance.judge.reach import order
 from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, judge, outcome_rank
 from kafka_conformance.reports.collection import (
     KINDS,
@@ -119,6 +120,7 @@ def result_page(collection: Collection, beside: Sequence[str] = (), programs: Pr
         grades=GRADES,
         reaches=[(reach, REACH_WORDS[reach]) for reach in REACHES],
         profiles=PROFILES,
+        releases=order({release for library in made for cause in library.causes for release in cause.releases}),
         severities=SEVERITIES,
         words=words,
         compared=[(number, entry) for number, entry in enumerate(collection.entries) if entry.changes is not None],
@@ -236,6 +238,7 @@ def _listed_cause(cause: LibraryCause) -> dict[str, Any]:
         "effect": cause.effect,
         "reach": cause.reach,
         "profiles": cause.profiles,
+        "releases": cause.releases,
         "reviewed": reviewed is not None,
         "known": all(finding.known for finding in cause.every),
         "rules": list(reviewed.rules if reviewed else gravest.case.rules[:1]),

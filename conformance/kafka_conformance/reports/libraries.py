@@ -18,6 +18,7 @@ from typing import Final
 
 from kafka_conformance.causes import CauseKey, ReviewedCause, reviewed_causes
 from kafka_conformance.judge.grade import GRADES, PROFILES, Effect, Grade, Reach, grade_rank
+from kafka_conformance.judge.reach import order
 from kafka_conformance.reports.collection import Collection, CollectionEntry, folder_name
 from kafka_conformance.reports.profiles import (
     BROKER,
@@ -106,6 +107,12 @@ class LibraryCause:
     def reach(self) -> Reach:
         """The reach of the gravest finding."""
         return self.gravest.graded.reach
+
+    @property
+    def releases(self) -> list[str]:
+        """The broker releases that store or wrote the bytes of its findings, those of INFO aside; oldest first."""
+        grave = (finding.graded for finding in self.every if finding.graded.grade != "INFO")
+        return order({release for graded in grave for release in graded.releases})
 
     @property
     def profiles(self) -> list[CaseProfile]:

@@ -91,7 +91,7 @@
   };
 
   function applyCauses() {
-    const wanted = wantedOf(causeForm, ["grade", "reach", "profile", "library", "review", "order"]);
+    const wanted = wantedOf(causeForm, ["grade", "reach", "profile", "release", "library", "review", "order"]);
     const every = index.libraries.flatMap((library) => library.causes.map((cause) => ({ library, cause })));
     const found = every.filter(({ library, cause }) => (!wanted.library || library.id === wanted.library) && fits(library, cause, wanted));
     found.sort((one, other) => index.grades.indexOf(one.cause.grade) - index.grades.indexOf(other.cause.grade));
@@ -104,6 +104,7 @@
     if (wanted.grade && cause.grade !== wanted.grade) return false;
     if (wanted.reach && cause.reach !== wanted.reach) return false;
     if (wanted.profile && !cause.profiles.includes(wanted.profile)) return false;
+    if (wanted.release && !cause.releases.includes(wanted.release)) return false;
     if (wanted.review && cause.reviewed !== (wanted.review === "reviewed")) return false;
     const text = [cause.title, cause.id, library.id, cause.source || "", cause.explanation || "", ...cause.rules].join("\n").toLowerCase();
     return wanted.words.every((word) => text.includes(word));
