@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import unsupported
 from kafka_conformance.runner.results import Unusable
@@ -24,6 +25,7 @@ from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
 from kafka_corpus.registry import error_answer, produced
 from kafka_corpus.vectors import load_vectors
+from kafka_records import Batch
 
 Script = Callable[..., ConnectionSpec]
 
@@ -256,6 +258,33 @@ def test_kill_9_loses_nothing(script: Script, tmp_path: Path, gone: Callable[[in
     assert done.lines[: len(earned.lines)] == earned.lines
     assert (done.complete, len({line.case for line in done.lines})) == (True, 200)
     assert all(map(gone, started))
+
+
+def test_a_run_that_is_stopped_before_its_first_answer_is_incomplete(script: Script, tmp_path: Path) -> None:
+    """Skipped cases are on disk at once; without an answer to the others there is no footer, and a resume asks them."""
+    written = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=0)
+    sent = [*cases(3), replace(cases(1)[0], id="many.encode", op="encode", input=written)]
+    permits, ended = CpuPermits(1), threading.Event()
+    first = plan(script("time.sleep(20)"), sent, tmp_path, permits=permits)
+
+    def stop() -> None:
+        while lines_in(first.path) < 2:
+            time.sleep(0.01)
+        while not ended.wait(0.01):
+            first.stop.stop(permits)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    try:
+        with pytest.raises(Interrupted, match="1 of 4"):
+            run(first)
+    finally:
+        ended.set()
+        thread.join()
+
+    assert not results.read_results(first.path).complete
+    done = run(plan(script(REPLY), sent, tmp_path, resume=True))
+    assert (done.complete, done.counts()["agree"]) == (True, 3)
 
 
 def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> None:

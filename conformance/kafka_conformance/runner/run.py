@@ -117,6 +117,8 @@ def run(plan: RunPlan) -> Results:
                     done += len(group)
                     findings += sum(line.outcome in SEVERITIES for line in group)
                     plan.progress(done, total, findings)
+                # Without it, a run that is stopped before its first answer would have a footer.
+                plan.stop.check()
                 writer.finish_run(time.monotonic() - began, workers.tallies, len(uncertain))
             plan.stop.check()
     except (KeyboardInterrupt, CannotRun) as error:
