@@ -84,6 +84,7 @@ LENIENT = """
     compression.too_many_bytes[gzip-one-byte]
     framing.unknown_magic_of_a_partial_batch[3]
     gzip.header_checksum_wrong[extra]
+    lz4.not_a_frame[legacy]
     snappy.block_length_impossible[v2-largest]
     snappy.little_endian_block_length[v2]
     v2_record.bytes_behind_the_fields[a zero byte]
@@ -92,6 +93,7 @@ LENIENT = """
     v2_record.length_shorter_than_the_fields[last of two-1]
     varint.tenth_byte_continues[lz4]
     zstd.bytes_behind_the_frame[four-zeros]
+    zstd.window_too_large[256-mib]
 """
 
 

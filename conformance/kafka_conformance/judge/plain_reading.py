@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import lz4.block
 import lz4.frame
 import snappy
 import zstandard
@@ -257,6 +258,7 @@ def _decompressed(compression: Compression, data: bytes) -> bytes:
             EOFError,
             zlib.error,
             RuntimeError,
+            lz4.block.LZ4BlockError,
             zstandard.ZstdError,
             snappy.UncompressError,
         ):
@@ -296,6 +298,17 @@ def _lz4_frames(data: bytes) -> Iterator[bytes]:
         data = frame.unused_data or b""
 
 
+def _legacy_lz4_frame(data: bytes) -> Iterator[bytes]:
+    """The blocks of a frame of the lz4 command before its frame format: a length in little endian, then the block."""
+    if not data.startswith(_LEGACY_LZ4):
+        raise NotPlainError
+    at = len(_LEGACY_LZ4)
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "little")
+        yield lz4.block.decompress(data[at + 4 :][:length], uncompressed_size=_LEGACY_BLOCK)
+        at += 4 + length
+
+
 def _zstd_frames(data: bytes) -> Iterator[bytes]:
     with zstandard.ZstdDecompressor(max_window_size=_ANY_WINDOW).stream_reader(data, read_across_frames=True) as frames:
         yield frames.read(MAX_PAYLOAD)
@@ -312,10 +325,12 @@ def _first_zstd_frame(data: bytes) -> Iterator[bytes]:
 _GZIP: Final = 31  # zlib's number for the gzip container
 SKIPPABLE: Final = bytes.fromhex("2a4d18")  # 0x184D2A50 to 0x184D2A5F, without the lowest byte
 _ZSTD: Final = bytes.fromhex("28b52ffd")
-_ANY_WINDOW: Final = 1 << 27
+_ANY_WINDOW: Final = 1 << 30
+_LEGACY_LZ4: Final = bytes.fromhex("02214c18")
+_LEGACY_BLOCK: Final = 8 * 1024 * 1024
 _READERS: Final[dict[Compression, tuple[Callable[[bytes], Iterator[bytes]], ...]]] = {
     "gzip": (_gzip_members, _gzip_without_header_checksum),
     "snappy": (_snappy_blocks,),
-    "lz4": (_lz4_frames,),
+    "lz4": (_lz4_frames, _legacy_lz4_frame),
     "zstd": (_zstd_frames, _first_zstd_frame),
 }
