@@ -126,6 +126,16 @@ def test_an_entry_that_a_client_has_not_read_comes_again(odd: bytes) -> None:
     assert tape.stalled
 
 
+@pytest.mark.parametrize("magic", [3, 255])
+def test_a_part_of_an_entry_of_unknown_magic_is_over(magic: int) -> None:
+    """A real broker would send the rest of it."""
+    tape = Tape(batch(0) + unknown(batch(2), magic)[:17])
+    tape.read(0, 2)
+
+    assert is_end(tape.read(2, 2), 2)
+    assert not tape.stalled
+
+
 def test_a_batch_whose_last_offset_is_below_its_first_comes_again() -> None:
     """A client that retries such a batch gets it again, until it reports its error."""
     odd = batch(0)
@@ -133,7 +143,9 @@ def test_a_batch_whose_last_offset_is_below_its_first_comes_again() -> None:
     tape = Tape(odd)
 
     assert [tape.read(0, 2) for _ in range(3)] == [odd] * 3
-    assert is_end(tape.read(1, 2), 1)
+    # A client that took it, and stays at offset 0 as it tells, has not stalled.
+    assert is_end(tape.read(0, 2), 0)
+    assert not tape.stalled
 
 
 def test_a_batch_whose_records_are_below_its_base_is_over_after_them() -> None:

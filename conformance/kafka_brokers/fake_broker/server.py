@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka_brokers.fake_broker import answers
 from kafka_brokers.fake_broker.answers import VERSIONS, Versions
@@ -29,7 +29,7 @@ from kafka_brokers.wire import schema, tables
 from kafka_brokers.wire.connection import API_VERSIONS_KEY
 from kafka_brokers.wire.schema import INT16, Api, Message, byte_string
 from kafka_records import Batch, Record, RecordFormatError, encode
-from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
+from kafka_records.constants import INT32_MAX, INT64_MAX, LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
@@ -67,7 +67,7 @@ class Tape:
         """The latest offset for ListOffsets: the one after the end record, by the batch headers."""
         if self.position is not None:
             return self.position + 1
-        last = max((last for _, last in self._entries if last != NEVER), default=-1)
+        last = max((entry.last for entry in self._entries if entry.last != NEVER), default=-1)
         return min(max(last, -1) + 2, INT64_MAX)
 
     def read(self, offset: int, magic: int) -> bytes:
@@ -86,15 +86,25 @@ class Tape:
         if len(self.requests) == 1:
             return self.data
         # As a broker does, from the batch that holds the offset on.
-        start = next((start for start, last in self._entries if last >= offset), None)
-        if start is None:
+        entry = next((entry for entry in self._entries if entry.last >= offset), None)
+        if entry is None:
             return b""
-        self.stalled = self._times[offset] > TIME_LIMIT
-        return b"" if self.stalled else self.data[start:]
+        if self._times[offset] <= TIME_LIMIT:
+            return self.data[entry.start :]
+        self.stalled = not entry.is_empty
+        return b""
 
 
-def _framed(data: bytes) -> Iterator[tuple[int, int]]:
-    """Start and last offset of each entry.
+class _Entry(NamedTuple):
+    """An entry on a tape: where it starts, its last offset, and whether a client that has read it stays where it is."""
+
+    start: int
+    last: int
+    is_empty: bool = False
+
+
+def _framed(data: bytes) -> Iterator[_Entry]:
+    """Each entry; an incomplete one is over.
 
     A client that requests the offset after an entry has read it, whatever its
     magic or size; what has no offset of its own, above those before it, is
@@ -103,22 +113,23 @@ def _framed(data: bytes) -> Iterator[tuple[int, int]]:
     following, before = 0, -1
     try:
         for start, end in split_entries(data):
-            following, last = end, _last_offset(data, start)
-            before = max(before, last)
-            yield start, last
+            following, entry = end, _entry_at(data, start)
+            before = max(before, entry.last)
+            yield entry
     except RecordFormatError:
-        offset, _ = ENTRY.struct.unpack_from(data, following)
-        yield following, int(offset) if offset > before else NEVER
+        offset, size = ENTRY.struct.unpack_from(data, following)
+        if not RECORD_OVERHEAD_V0 <= size <= INT32_MAX - LOG_OVERHEAD or following + LOG_OVERHEAD + size <= len(data):
+            yield _Entry(following, int(offset) if offset > before else NEVER)
 
 
-def _last_offset(data: bytes, start: int) -> int:
-    """The last offset of an entry by its header; the first where the header gives none that a log has."""
+def _entry_at(data: bytes, start: int) -> _Entry:
+    """An entry by its header; the first offset counts where the header gives no last one that a log has."""
     offset, size = ENTRY.struct.unpack_from(data, start)
     if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < _DELTA.offset:
-        return int(offset)
+        return _Entry(start, int(offset))
     at = start + _DELTA.offset
     last = int(offset) + int.from_bytes(data[at : at + _DELTA.width], "big", signed=True)
-    return last if last >= 0 else int(offset)
+    return _Entry(start, last) if last >= 0 else _Entry(start, int(offset), is_empty=True)
 
 
 def end_record(offset: int, magic: int) -> bytes:

@@ -70,6 +70,9 @@ func produceAll(asked *clientRequest) error {
 	defer producer.Close()
 	var messages []*sarama.ProducerMessage
 	for _, each := range asked.Batch.Records {
+		if each.Timestamp != nil && *each.Timestamp < 0 {
+			return skipped("a producer takes no time before 1970, and Kafka's takes none either")
+		}
 		made := newProducerMessage(each)
 		made.Topic = asked.Topic
 		messages = append(messages, made)
