@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_conformance.causes import ReviewedCause, library_of
+from kafka_conformance.causes import ReviewedCause, library_of, reviewed_causes
 from kafka_conformance.judge.grade import REACHES, UNSAFE, Grade, Reach, grade_rank
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.reports.collection import folder_name, said
@@ -173,6 +173,8 @@ def _dossier(
     cases: Mapping[str, Case],
     runnable: Callable[[str, Case], bool],
 ) -> LibraryDossier:
+    # A row of plug-ins has causes of the library that they are plugged into, too: these are on that library's pages.
+    own = {cause.id for cause in reviewed_causes().get(name, ())}
     found: dict[str, list[RowFinding]] = defaultdict(list)
     entries: dict[str, ReviewedCause] = {}
     unreviewed: dict[Grade, int] = dict.fromkeys(PUBLISHED, 0)
@@ -186,7 +188,7 @@ def _dossier(
                 continue
             if entry is None:
                 unreviewed[grade] += 1
-            else:
+            elif entry.id in own:
                 entries[entry.id] = entry
                 found[entry.id].append(RowFinding(row, finding))
     groups = [CauseGroup(name, entries[id_], _ordered(entries[id_], some, runnable)) for id_, some in found.items()]

@@ -12,7 +12,7 @@ const { Skipped, refusal, serve } = require('./lines.cjs')
 // What the decoder of one format gave for each entry since `decode` began; nothing is changed on the way.
 const batches = []
 const entries = []
-// Whether it stopped in front of an entry of another format, to fetch again from there.
+// Whether it stopped in front of a batch of v2, to fetch again from there.
 let stopped = false
 
 /** Puts a witness in front of a module of kafkajs, before anything else has loaded it. */
@@ -33,7 +33,7 @@ watch('message/decoder', (decodeMessage, offset, size, decoder) => {
     entries.push({ message, decoder })
     return message
   } catch (error) {
-    stopped ||= error.name === 'KafkaJSUnsupportedMagicByteInMessageSet'
+    stopped ||= error.name === 'KafkaJSUnsupportedMagicByteInMessageSet' && error.message.endsWith('magic byte: 2')
     throw error
   }
 })
@@ -92,7 +92,7 @@ async function decode(data) {
     const messages = await decodeMessages(inResponse(data))
     // An error that kafkajs-lz4 emits where nobody listens ends the process, and would end it over a later request.
     await new Promise(setImmediate)
-    if (stopped) return { skipped: 'decodeMessages leaves an entry of another format to the next fetch; see kafkajs-client' }
+    if (stopped) return { skipped: 'decodeMessages leaves a batch of v2 behind messages to the next fetch; see kafkajs-client' }
     return { batches: batches.length ? batches.map(batch) : messageSet(new Set(messages)) }
   } catch (error) {
     return { batches: [], error: refusal(kind(error), error) }
