@@ -107,7 +107,7 @@ def unknown(data: bytes, magic: int) -> bytes:
 
 @pytest.mark.parametrize("odd", [unknown(batch(2), 127), unknown(batch(2), 255), batch(2)[:8] + b"\xff" * 9])
 def test_an_entry_that_a_client_has_read_is_over(odd: bytes) -> None:
-    """Whoever requests the offset after an entry of impossible magic or size has taken it for a batch."""
+    """A client that requests the offset after an entry of impossible magic or size has read it as a batch."""
     tape = Tape(batch(0) + odd)
     tape.read(0, 2)
 
@@ -117,7 +117,7 @@ def test_an_entry_that_a_client_has_read_is_over(odd: bytes) -> None:
 
 @pytest.mark.parametrize("odd", [unknown(batch(2), 127), batch(2)[:8] + b"\xff" * 9])
 def test_an_entry_that_a_client_has_not_read_comes_again(odd: bytes) -> None:
-    """Whoever stays at the offset of such an entry gets it again, and has stalled in the end."""
+    """A client that stays at the offset of such an entry gets it again, and has stalled in the end."""
     tape = Tape(batch(0) + odd)
     tape.read(0, 2)
 
@@ -143,7 +143,7 @@ def test_a_batch_whose_last_offset_is_below_its_first_comes_again() -> None:
     tape = Tape(odd)
 
     assert [tape.read(0, 2) for _ in range(3)] == [odd] * 3
-    # A client that took it, and stays at offset 0 as it tells, has not stalled.
+    # A client that has read it, and stays at offset 0, has not stalled.
     assert is_end(tape.read(0, 2), 0)
     assert not tape.stalled
 

@@ -30,7 +30,7 @@ FOUND = [name for name in RESULTS if not name.startswith(("reference-", "columna
 # kafka-go keeps its lz4 readers in a pool, and the previous input of a reader affects its next output:
 # among other cases, these may have another outcome.
 POOLED = ("kafka-go", "lz4_blocks.")
-# One finding in so many is asked again, the same ones each time: all of them take an hour.
+# One finding in so many is run again, the same ones each time: all of them take an hour.
 SHARE = 4
 # Runs of a case before a different outcome is accepted.
 TIMES = 3

@@ -99,7 +99,7 @@ LENIENT = """
 
 @pytest.mark.parametrize("id_", LENIENT.strip().split("\n"))
 def test_cases_of_the_corpus_that_leave_no_doubt(id_: str) -> None:
-    """Whoever takes these gives the records that they hold: a lenient codec, and nothing is lost."""
+    """A codec that accepts these gives the records that they hold: it is lenient, and nothing is lost."""
     id_ = id_.strip()
     (case,) = (case for case in load_vectors(f"{id_.partition('.')[0]}.*") if case.id == id_)
     data = input_of(case)

@@ -21,7 +21,7 @@ from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
 UNFOLLOWABLE: Final = "its offsets do not go up from 0: a consumer leaves such records out, or stays where it is"
-BELOW: Final = "its broken batch lies below the offset that a consumer has reached: a consumer need not look into it"
+BELOW: Final = "its broken batch is below the offset that a consumer has reached: a consumer need not look into it"
 IN_CONTROL: Final = "it is about what is in a control batch, and a consumer need not look there"
 
 _ATTRIBUTES: Final = BATCH_V2.field("attributes")

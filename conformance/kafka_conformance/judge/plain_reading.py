@@ -7,10 +7,10 @@ checksum is wrong.  A codec that gives exactly these records is more lenient
 than Kafka, without another result.
 
 Entries of v2 are read in two ways: by the lengths of their records, whatever is
-left of a record behind its fields, and by their fields, whatever the length of a
+left of a record after its fields, and by their fields, whatever the length of a
 record says.  Both read as many records as the header counts.  Bytes have a plain
 reading if one of the ways gives records, or both give the same, and if what is
-left behind them is no record or header.  Compressed bytes are read as the libraries of
+left after them is no record or header.  Compressed bytes are read as the libraries of
 their formats read them, and without checks that Kafka's readers make and others
 leave out.
 """
@@ -80,7 +80,7 @@ def gives_plain_reading(case: Case, observation: Observation) -> bool:
 
 
 def plain_mark(case: Case, observation: Observation, *, accepted: bool) -> dict[str, bool]:
-    """What an observation in short says of the plain reading: nothing, unless invalid bytes were *accepted*."""
+    """The field `PLAIN` of an observation in short; no field unless invalid bytes were *accepted*."""
     return {PLAIN: gives_plain_reading(case, observation)} if accepted and case.op == "decode" else {}
 
 
@@ -315,7 +315,7 @@ def _zstd_frames(data: bytes) -> Iterator[bytes]:
 
 
 def _first_zstd_frame(data: bytes) -> Iterator[bytes]:
-    """The first frame, where what is left behind it is none."""
+    """The first frame, where what follows it is none."""
     frame = zstandard.ZstdDecompressor(max_window_size=_ANY_WINDOW).decompressobj()
     yield frame.decompress(data)
     if not frame.eof or frame.unused_data.startswith(_ZSTD) or frame.unused_data[1:4] == SKIPPABLE:
