@@ -120,7 +120,7 @@ def test_an_error_does_not_reach_the_next_case() -> None:
 
 
 def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The consumer fetches the same offset again, where a broker no longer has an empty batch; the case is repeated."""
+    """The consumer fetches the same offset again, and gets an empty batch again, though no offset is in it."""
     monkeypatch.setattr(confluent_kafka_, "CHECKS_CRCS", True)
     data = bytearray(encode(Batch(magic=2, base_offset=0, last_offset=-1, records=())))
     data[CRC_OFFSET_V2] ^= 1
@@ -137,7 +137,8 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Tape, "read", read)
     observed = observe(confluent_kafka_.ConsumerReader().read(bytes(data)))
 
-    assert len(served) == 2
+    (tape,) = served
+    assert len(tape.requests) > 1
     assert isinstance(observed, ConsumedRecords)
     assert observed.error is not None
     assert observed.error.kind == "corrupt"

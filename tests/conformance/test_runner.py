@@ -261,7 +261,7 @@ def test_kill_9_loses_nothing(script: Script, tmp_path: Path, gone: Callable[[in
 
 
 def test_a_run_that_is_stopped_before_its_first_answer_is_incomplete(script: Script, tmp_path: Path) -> None:
-    """Skipped cases are on disk at once; without an answer to the others there is no footer, and a resume sends them."""
+    """Skipped cases are on disk at once; without another answer there is no footer, and a resume sends the others."""
     written = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=0)
     sent = [*cases(3), replace(cases(1)[0], id="many.encode", op="encode", input=written)]
     permits, ended = CpuPermits(1), threading.Event()

@@ -79,14 +79,9 @@ class ConsumerReader:
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """Read *data* with the *aborted* transactions; the consumer reads committed records by default.
 
-        librdkafka drops about one response in a hundred of a new consumer, and fetches the same offset again.
-        A broker gives it the same bytes then; a tape whose batch ends below that offset gives the end.  So an
-        answer without a record, an error or a step forward is read from a new tape once more.
+        librdkafka drops about one response in a hundred of a new consumer, and fetches the same offset again: it
+        gets the same bytes then, as from a broker.
         """
-        answer = self._read(data, aborted)
-        return self._read(data, aborted) if _is_nothing(answer) else answer
-
-    def _read(self, data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
         partition = self._next_partition()
         tape = self._broker.serve(TOPIC, data, partition, aborted)
         self._consumer.assign([TopicPartition(TOPIC, partition, 0)])
@@ -134,11 +129,6 @@ class ConsumerReader:
             except Exception as leak:
                 # SystemError, for headers that it cannot make text of: no error of librdkafka's, and not documented.
                 return Refusal(LEAKED, exception_text(leak))
-
-
-def _is_nothing(answer: CodecAnswer) -> bool:
-    """No record, no error, and no step forward."""
-    return not answer.records and answer.error is UNSET and answer.next_offset == 0
 
 
 def _position(tape: Tape) -> Any:

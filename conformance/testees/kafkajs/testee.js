@@ -92,7 +92,7 @@ async function decode(data) {
     const messages = await decodeMessages(inResponse(data))
     // An error that kafkajs-lz4 emits where nobody listens ends the process, and would end it over a later request.
     await new Promise(setImmediate)
-    if (stopped) return { skipped: 'decodeMessages leaves a batch of v2 behind messages to the next fetch; see kafkajs-client' }
+    if (stopped && messages.length) return { skipped: 'decodeMessages leaves a batch of v2 behind messages to the next fetch; see kafkajs-client' }
     return { batches: batches.length ? batches.map(batch) : messageSet(new Set(messages)) }
   } catch (error) {
     return { batches: [], error: refusal(kind(error), error) }
