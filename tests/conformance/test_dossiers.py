@@ -12,10 +12,10 @@ from tests.conformance import reproducer_runs
 
 from kafka_conformance.causes import reviewed_causes
 from kafka_conformance.dossiers import folder, pages
-from kafka_conformance.dossiers.grouping import CauseGroup, LibraryDossier, is_sensitive
+from kafka_conformance.dossiers.grouping import PUBLISHED, CauseGroup, LibraryDossier, is_sensitive
 from kafka_conformance.dossiers.reproduce import Reproducer, case_program, expected_line, programs, reproducer
 from kafka_conformance.judge import reach
-from kafka_conformance.judge.grade import REACHES
+from kafka_conformance.judge.grade import GRADES, REACHES
 from kafka_conformance.judge.verdict import Verdict
 from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
 from kafka_conformance.testees.known import find_testee
@@ -389,6 +389,28 @@ def test_only_reviewed_causes_have_pages(libraries: list[LibraryDossier]) -> Non
         assert pages.plain_text(cause.source) in page
         assert {row.name for row in group.rows} <= set(cause.testees)
         assert group.sensitive == is_sensitive(cause)
+
+
+@pytest.mark.timeout(900)  # the kept results are read
+def test_entries_are_graded_as_their_findings(libraries: list[LibraryDossier]) -> None:
+    """An entry has the gravest grade of its findings, and the effect and reach of its smallest case."""
+    written = {}
+    for group in (group for library in libraries for group in library.groups):
+        grade = min((each.finding.graded.grade for each in group.findings), key=GRADES.index)
+        smallest = [
+            each.finding.graded
+            for each in group.findings
+            if each.finding.case.id == group.cause.smallest and each.finding.graded.grade == grade
+        ]
+        written[group.id] = (group.cause.grade, group.cause.effect, group.cause.reach)
+        assert written[group.id] in {(grade, each.effect, each.reach) for each in smallest}, group.id
+    published = {
+        f"{name}/{cause.id}"
+        for name, causes in reviewed_causes().items()
+        for cause in causes
+        if cause.grade in PUBLISHED
+    }
+    assert published == written.keys()
 
 
 @pytest.mark.timeout(900)  # the kept results are read
