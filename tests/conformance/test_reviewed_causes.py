@@ -77,7 +77,7 @@ def test_a_finding_without_an_entry_is_named_by_rule_and_effect() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('grade = "FAIL"', 'grade = "INFO"', "is no grade of a cause"),
+        ('grade = "FAIL"', 'grade = "GRAVE"', "is no grade of a cause"),
         ('effect = "wrong_data"', 'effect = "bad"', "bad"),
         ('id = "append-time-ignored"', 'id = "Append_Time"', "kebab-case"),
         ("LogAppendTime is ignored", "LogAppendTime is ignored " + "and " * 12, "at most 72"),

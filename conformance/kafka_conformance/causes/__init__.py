@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.judge.grade import Effect, Profile, Reach
+from kafka_conformance.judge.grade import GRADES, Effect, Profile, Reach
 from kafka_conformance.judge.grading import JudgedLine
 from kafka_corpus.vector_format import matches
 
@@ -133,7 +133,7 @@ def _defects(causes: Sequence[ReviewedCause]) -> Iterable[str]:
             yield f"{cause.id}: an id is kebab-case, of at most {MAX_ID} characters"
         if len(cause.title) > MAX_TITLE:
             yield f"{cause.id}: the title has {len(cause.title)} characters, at most {MAX_TITLE} are shown"
-        if cause.grade not in ("FAIL", "HOSTILE"):
+        if cause.grade not in GRADES:
             yield f"{cause.id}: {cause.grade} is no grade of a cause"
         if len(cause.explanation.split()) > MAX_WORDS:
             yield f"{cause.id}: the explanation has more than {MAX_WORDS} words"
