@@ -241,11 +241,8 @@ def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
     """Write a table that the driver made as the file *name* below *out*, all or nothing."""
     path = out / name
     beside = path.with_name(f"{path.name}.tmp")
-    try:
-        pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
+    beside.replace(path)
     return receipt_of(out, name, table.num_rows)
 
 
