@@ -98,6 +98,20 @@ def test_a_file_that_cannot_grow_is_a_problem(tmp_path: Path, room: int) -> None
     assert tree(tmp_path) == {}
 
 
+def test_a_table_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """A table of the driver for which there is no room is an error, and no file."""
+    table = pa.Table.from_batches([rows(0, 1000)])
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            shards.put_table(tmp_path, "table.parquet", table)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert tree(tmp_path) == {}
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "no receipt"])
 def test_only_what_is_sound_is_earned(tmp_path: Path, damage: str) -> None:
     """A shard counts as done while its receipt and its files are as they were written."""

@@ -134,7 +134,6 @@ class _File:
     """One file that is being written."""
 
     path: Path
-    beside: Path
     writer: pq.ParquetWriter
     held: list[pa.RecordBatch] = field(default_factory=list)
     holding: int = 0
@@ -173,15 +172,14 @@ class ShardWriter:
             # The disk may be full, and closing writes a footer.
             with suppress(OSError, pa.ArrowException):
                 file.writer.close()
-            file.beside.unlink(missing_ok=True)
+            self._beside(file.path).unlink(missing_ok=True)
         self._files.clear()
 
     def _file(self, place: str) -> _File:
         if place not in self._files:
             path = self._job.out / self._job.folder / place / f"part-{self._shard:06}.parquet"
             path.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._beside(path)
-            self._files[place] = _File(path, beside, self._writer(beside))
+            self._files[place] = _File(path, self._writer(self._beside(path)))
         return self._files[place]
 
     def _writer(self, beside: Path) -> pq.ParquetWriter:
@@ -213,10 +211,11 @@ class ShardWriter:
         if file.held:
             self._flush(file)
         file.writer.close()
-        with file.beside.open("rb") as written:
+        beside = self._beside(file.path)
+        with beside.open("rb") as written:
             os.fsync(written.fileno())
-        size, digest = file.beside.stat().st_size, file_sha256(file.beside)
-        file.beside.replace(file.path)
+        size, digest = beside.stat().st_size, file_sha256(beside)
+        beside.replace(file.path)
         return FileReceipt(file.path.relative_to(self._job.out).as_posix(), file.rows, size, digest)
 
     def _beside(self, path: Path) -> Path:
@@ -242,11 +241,8 @@ def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
     """Write a table that the driver made as the file *name* below *out*, all or nothing."""
     path = out / name
     beside = path.with_name(f"{path.name}.tmp")
-    try:
-        pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
+    beside.replace(path)
     return receipt_of(out, name, table.num_rows)
 
 
