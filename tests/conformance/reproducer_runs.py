@@ -56,6 +56,9 @@ def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
             continue
         words = f"{ENVIRONMENT}/bin/pip {arguments}" if program == "pip" else command
         subprocess.run(words, cwd=folder, shell=True, check=True, capture_output=True, timeout=SETUP_LIMIT)
+    if made.language == "Rust":
+        # Compiled here, it takes none of the time that a program has.
+        subprocess.run("cargo build --release --quiet", cwd=folder, shell=True, check=True, capture_output=True)
 
 
 def write_reproducer(made: Reproducer, folder: Path) -> None:
