@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from kafka_conformance.judge.grade import Effect
@@ -188,3 +189,45 @@ def test_a_codec_may_decline_an_old_compression(
     found = grade_finding(case, line)
     assert found is not None
     assert (found.grade, found.reach) == (grade, "old_logs")
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome", "grade"),
+    [
+        ("snappy.repeated_header[v1-middle]", "rejects_valid", "NON_STRICT"),
+        ("snappy.repeated_header[v2-middle]", "rejects_valid", "NON_STRICT"),
+        ("snappy.xerial_blocks[v2]", "rejects_valid", "FAIL"),
+        ("snappy.raw_block[v2]", "rejects_valid", "FAIL"),
+        ("kraft.golden[leader-change]", "wrong_data", "NON_STRICT"),
+        ("control.golden_marker[commit]", "wrong_data", "FAIL"),
+        ("v2_offsets.gaps_after_compaction[none-one record of very many]", "rejects_valid", "NON_STRICT"),
+        ("v2_offsets.gaps_after_compaction[none-first removed]", "rejects_valid", "FAIL"),
+    ],
+)
+def test_forms_that_consumers_do_not_meet(name: str, outcome: str, grade: str, corpus_cases: dict[str, Case]) -> None:
+    """No writer repeats an xerial header or fills a batch with 2^30 records; consumers get no metadata log."""
+    case = corpus_cases[name]
+    line = replace_field(result_of(case, outcome), "batches[0].records[0].offset" if outcome == "wrong_data" else "")
+    found = grade_finding(case, line)
+    assert found is not None
+    assert found.grade == grade
+
+
+def replace_field(line: ResultLine, field: str) -> ResultLine:
+    return msgspec.structs.replace(line, field=field)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "grade"),
+    [
+        ("framing.unknown_magic[127]", True, "NON_STRICT"),
+        ("framing.unknown_magic[127]", False, "FAIL"),
+        ("v2_crc.one_batch_of_three_is_corrupt[second]", True, "FAIL"),
+    ],
+)
+def test_damage_that_no_checksum_covers(name: str, *, plain: bool, grade: str, corpus_cases: dict[str, Case]) -> None:
+    """A codec may give the records of a batch whose magic alone is damaged; other damage has to be found."""
+    case = corpus_cases[name]
+    found = grade_finding(case, result_of(case, "accepts_invalid", plain=plain))
+    assert found is not None
+    assert (found.grade, found.reach) == (grade, "rot")

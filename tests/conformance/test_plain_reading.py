@@ -14,7 +14,7 @@ from kafka_corpus.case import Case, Expectation
 from kafka_corpus.vector_format import input_of
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire, to_wire_record
-from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.layout import CRC_OFFSET_V2, RECORD_COUNT_OFFSET_V2
 
@@ -71,7 +71,6 @@ def test_an_lz4_frame_after_a_skippable_one() -> None:
         pytest.param(
             lambda data: data[:HEADER] + b"\x16" + b"\x80" * 9 + b"\4" + data[HEADER + 1 :], id="a varint of 68 bits"
         ),
-        pytest.param(lambda data: data[:16] + b"\3" + data[17:], id="an unknown magic"),
         pytest.param(lambda data: data + b"\2k\2v\2l\1", id="headers that no count has"),
     ],
 )
@@ -80,7 +79,28 @@ def test_bytes_without_a_plain_reading(change: Callable[[bytes], bytes]) -> None
     assert plain_reading(sealed(change(encode(BATCH)))) is None
 
 
+def test_a_magic_above_2_is_no_part_of_the_checksum() -> None:
+    """A batch whose magic alone is damaged holds the same records; a message of v1 has a checksum of its magic."""
+    data = encode(BATCH)
+    assert plain_reading(data[:16] + b"\3" + data[17:]) == (RECORDS,)
+    assert plain_reading(data + data[:16] + b"\x7f" + data[17:]) == (RECORDS, RECORDS)
+    message = encode(Batch(magic=1, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),)))
+    assert plain_reading(message) is not None
+    assert plain_reading(message[:16] + b"\3" + message[17:]) is None
+
+
+def test_a_header_without_a_key_has_an_empty_one() -> None:
+    """A key length of -1 leaves no doubt about the rest of the record."""
+    record = b"\0\0\0" + b"\2k" + b"\2v" + b"\2" + b"\1" + b"\2w"
+    data = encode(Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=0, records=(Record(0, 0, b"k", b"v"),)))
+    reading = plain_reading(sealed(data[:HEADER] + bytes([2 * len(record)]) + record))
+    assert reading is not None
+    assert reading[0][0].headers == (Header(b"", b"w"),)
+
+
 LENIENT = """
+    framing.unknown_magic[127]
+    v2_headers.null_key_and_nothing_else[gzip]
     compression.too_many_bytes[gzip-one-byte]
     framing.unknown_magic_of_a_partial_batch[3]
     gzip.header_checksum_wrong[extra]

@@ -207,6 +207,16 @@ def test_a_replay_without_the_fault_confirms_the_finding() -> None:
     )
 
 
+def test_a_hang_is_interrupted_anywhere() -> None:
+    """A replay that hangs shows a known hang, whatever function the loop was in when it was stopped."""
+    rule = KnownFinding(id="id", testee="t", keys=("t|hang||loop.turn*",), reproducer=ReplayInput(hex="00"))
+    assert confirms(rule, "t|hang||loop.turn v1")
+    assert confirms(rule, "t|hang||checksum.update v1")
+    assert not confirms(rule, "t|crash||loop.turn v1")
+    other = KnownFinding(id="id", testee="t", keys=("t|crash||loop.turn*",), reproducer=ReplayInput(hex="00"))
+    assert not confirms(other, "t|hang||checksum.update v1")
+
+
 def test_replays_that_end_their_process() -> None:
     """A replay that ends its process, or does not end, has its own result; the others go to the next process."""
     kinds = {"a": "crash", "b": "hang", "c": "memory"}

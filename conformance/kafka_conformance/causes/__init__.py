@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.judge.grade import GRADES, Effect, Profile, Reach
+from kafka_conformance.judge.grade import GRADES, UNSAFE, Effect, Profile, Reach
 from kafka_conformance.judge.grading import JudgedLine
 from kafka_corpus.vector_format import matches
 
@@ -67,7 +67,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         id: kebab-case, unique in the file, never changed.
         title: the defect.
-        grade: `FAIL` or `HOSTILE`.
+        grade: that of the gravest finding.
         effect: the worst effect on users.
         reach: the widest reach.
         profiles: the profiles that it fails.
@@ -81,6 +81,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         upstream: an issue or pull request; empty if none is known.
         first_bad: the oldest release that has it, if known.
         last_bad: the newest, once it is fixed.
+        lowered: the reviewer's reason why no finding has more than `grade`, whatever the table gives; else empty.
     """
 
     id: str
@@ -99,6 +100,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     upstream: str = ""
     first_bad: str = ""
     last_bad: str = ""
+    lowered: str = ""
 
     def fits(self, testee: str, case: str, line: JudgedLine) -> bool:
         """Whether the finding of *testee* on *case* belongs to this cause."""
@@ -135,6 +137,8 @@ def _defects(causes: Sequence[ReviewedCause]) -> Iterable[str]:
             yield f"{cause.id}: the title has {len(cause.title)} characters, at most {MAX_TITLE} are shown"
         if cause.grade not in GRADES:
             yield f"{cause.id}: {cause.grade} is no grade of a cause"
+        if cause.lowered and (cause.grade == "FAIL" or cause.effect in UNSAFE):
+            yield f"{cause.id}: a cause of grade FAIL, or of effect {', '.join(UNSAFE)}, is not lowered"
         if len(cause.explanation.split()) > MAX_WORDS:
             yield f"{cause.id}: the explanation has more than {MAX_WORDS} words"
         if not cause.match:

@@ -11,6 +11,7 @@ A codec that takes what Kafka refuses, and gives the records of its plain readin
 The strength of a case's first rule is that of the table, with these exceptions:
 
     bytes, times or offsets that no writer, clock or log gives  should, at most
+    control records of the metadata log                         should, at most: brokers serve it to no consumer
     broken bytes that are accepted with their one plain reading should, at most
     an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
     valid bytes that are refused                                must: how a field is shown may be
@@ -32,15 +33,17 @@ from typing import Any, Final, Protocol
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
-from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading
+from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading, with_v2_magic
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_offsets, has_usual_times, is_canonical
 from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
 from kafka_records import Batch
 from kafka_records import attributes as bits
+from kafka_records.compression.snappy import MAGIC as XERIAL_MAGIC
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
-from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
+from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
+from kafka_records.log import split_entries
 from kafka_records.rules import Strength, rule
 
 _BY_OUTCOME: Final[Mapping[Outcome, Effect]] = {
@@ -64,6 +67,8 @@ HARMLESS_WRITTEN: Final = frozenset(
 # (LogValidator.assignOffsetsNonCompressed).
 OFFSETS_OF_MESSAGES: Final = frozenset({"base_offset", "last_offset", "records.offset"})
 UNREADABLE: Final = "bytes that can be read"
+# The type of the first control record of the metadata log, LEADER_CHANGE; COMMIT and ABORT are below it.
+_TYPES_OF_KRAFT: Final = (2).to_bytes(2, "big")
 
 _INDEX: Final = re.compile(r"\[\d+\]")
 _COUNTS: Final = re.compile(r": expected (\d+), got (\d+)")
@@ -232,7 +237,27 @@ def is_unusual(case: Case) -> bool:
     data = input_of(case)
     assert isinstance(data, bytes)
     batches = case.expect.batches
-    return not (has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches))
+    usual = has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches)
+    return not usual or repeats_xerial_header(data) or is_of_metadata_log(batches)
+
+
+def repeats_xerial_header(data: bytes) -> bool:
+    """Whether a snappy payload has a second xerial header, which snappy-java reads and no writer makes."""
+    return any(_xerial_headers(data[start:end]) > 1 for start, end in split_entries(data))
+
+
+def _xerial_headers(entry: bytes) -> int:
+    legacy = entry[MAGIC_OFFSET] < MAGIC_VALUE_V2
+    at = ATTRIBUTES_OFFSET_LEGACY if legacy else ATTRIBUTES_OFFSET_V2 + 1
+    if entry[at] & bits.COMPRESSION_CODEC_MASK != COMPRESSIONS.index("snappy"):
+        return 0
+    return entry.count(XERIAL_MAGIC)
+
+
+def is_of_metadata_log(batches: Collection[Batch]) -> bool:
+    """Whether there are control records that only the metadata log of KRaft has (KIP-595)."""
+    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
+    return any(len(key) >= 4 and key[2:4] >= _TYPES_OF_KRAFT for key in keys)
 
 
 def is_declared(case: Case, line: JudgedLine) -> bool:
@@ -255,15 +280,20 @@ def starts_with_skippable(case: Case) -> bool:
 
 
 def is_lenient(case: Case, line: JudgedLine, reach: Reach) -> bool:
-    """Whether invalid bytes were accepted with the records that they plainly contain; damage has to be detected."""
-    if line.outcome != "accepts_invalid" or case.op != "decode" or reach == "rot" or isinstance(case.input, Recipe):
+    """Whether invalid bytes were accepted with the records that they plainly contain.
+
+    Damage has to be detected, except in the magic of v2, of which no checksum is made.
+    """
+    if line.outcome != "accepts_invalid" or case.op != "decode" or isinstance(case.input, Recipe):
+        return False
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    if reach == "rot" and with_v2_magic(data) == data:
         return False
     given = line.observation
     if PLAIN in given:
         return bool(given[PLAIN])
     # Results of earlier releases have numbers only.
-    data = input_of(case)
-    assert isinstance(data, bytes)
     reading = plain_reading(data)
     if reading is None:
         return False

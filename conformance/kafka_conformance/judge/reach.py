@@ -388,6 +388,8 @@ MAX_PAYLOAD: Final = 256 * 1024 * 1024
 LATEST: Final = 4_102_444_800_000
 # No log gets as far, and numbers of JavaScript are exact up to it.
 LARGEST_OFFSET: Final = 1 << 53
+# A batch of 2 GiB, of the smallest records, has fewer.
+LARGEST_DELTA: Final = 1 << 30
 # The control records of all releases: a key of version 0 and a type (KIP-98).
 _CONTROL_KEY: Final = struct.Struct(">hh")
 _KNOWN_ATTRIBUTES: Final = (
@@ -460,8 +462,12 @@ def _are_usual(times: set[int]) -> bool:
 
 
 def has_usual_offsets(batches: Sequence[Batch]) -> bool:
-    """Whether a log can get as far as the records of each batch."""
-    return all(record.offset < LARGEST_OFFSET for batch in batches for record in batch.records)
+    """Whether a log can get as far as the records of each batch, and a producer can put as many into one."""
+    return all(
+        record.offset < LARGEST_OFFSET and record.offset - batch.base_offset < LARGEST_DELTA
+        for batch in batches
+        for record in batch.records
+    )
 
 
 Source = Literal["recorded", "measured", "predicted", "shape"]

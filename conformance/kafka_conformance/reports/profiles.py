@@ -21,7 +21,7 @@ import msgspec
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of, reviewed_causes
-from kafka_conformance.judge.grade import PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
+from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
 from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, is_unusual, own_strength
 from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, magics_of
 from kafka_conformance.judge.verdict import OPEN
@@ -553,9 +553,17 @@ def _graded(
     graded = grade_finding(case, line, supported, reach)
     if graded is None:
         return None
-    profile: CaseProfile = "hostile" if graded.grade == "HOSTILE" and role.profile != "broker" else role.profile
     cause = cause_key(causes, row, case.id, line, case.rules, graded.effect)
+    graded = _lowered(graded, cause.reviewed)
+    profile: CaseProfile = "hostile" if graded.grade == "HOSTILE" and role.profile != "broker" else role.profile
     return GradedFinding(case, line, graded, profile, cause, known)
+
+
+def _lowered(graded: FindingGrade, entry: ReviewedCause | None) -> FindingGrade:
+    """The grade of a finding, or a lower one where the reviewer of its cause has given a reason."""
+    if entry is None or not entry.lowered or grade_rank(graded.grade) >= GRADES.index(entry.grade):
+        return graded
+    return replace(graded, grade=entry.grade, reason=entry.lowered)
 
 
 def _total(columns: Iterable[AnswerCounts]) -> AnswerCounts:

@@ -86,8 +86,12 @@ def rule_target(rule: KnownFinding) -> ReplayTarget:
 def confirms(rule: KnownFinding, key: str) -> bool:
     """Whether *key*, the result of the reproducer of *rule*, is the known finding.
 
-    The fault of plain bytes is unknown, so the fault in a key is ignored.
+    The fault of plain bytes is unknown, so the fault in a key is ignored.  So is the place of a hang: a loop is
+    interrupted wherever it is at that moment.
     """
+    hang = f"{rule.testee}|hang|"
+    if key.startswith(hang) and any(pattern.startswith(hang) for pattern in rule.keys):
+        return True
     front, _, last = key.rpartition("|")
     fronts = (pattern.rpartition("|") for pattern in rule.keys)
     return bool(key) and (
