@@ -13,7 +13,7 @@ from typing import IO, Any, ClassVar, Final
 
 import click
 
-from kafka_conformance.version import installed_version
+from kafka_conformance import installed_version
 
 OK: Final = 0
 DISAGREEMENTS: Final = 1

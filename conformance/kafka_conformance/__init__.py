@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kafka_conformance.runner.deviations import Deviation
     from kafka_conformance.testees.interface import CodecError, NotDone
 
-__all__ = ["CodecError", "Deviation", "NotDone", "check_codec"]
+__all__ = ["CodecError", "Deviation", "NotDone", "check_codec", "installed_version"]
 
 # Imported on first use, so that the command line and pytest start without them.
 _WHERE: Final = {
@@ -31,3 +31,13 @@ def __getattr__(name: str) -> object:
     from importlib import import_module
 
     return getattr(import_module(_WHERE[name]), name)
+
+
+def installed_version() -> str:
+    """The version of the distribution; `source` where it is not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kafkaproof")
+    except PackageNotFoundError:
+        return "source"

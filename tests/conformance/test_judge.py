@@ -197,6 +197,26 @@ def test_a_map_of_headers_loses_the_order_across_keys(order: tuple[int, ...], ou
     assert verdict.field.startswith(HEADERS) is (outcome != "agree")
 
 
+@pytest.mark.parametrize(
+    ("keys", "shown", "outcome"),
+    [
+        ("b a c", "a b c", "lossy"),  # a sorted map, of Rust
+        ("x 10 9", "9 10 x", "lossy"),  # an object, of JavaScript
+        ("x 09 9", "9 x 09", "lossy"),
+        ("b a c", "c b a", "wrong_data"),
+        ("b a c", "a b", "wrong_data"),
+    ],
+)
+def test_a_map_of_another_language_has_its_own_order(keys: str, shown: str, outcome: str) -> None:
+    """The order across keys is lost where the API is a map; a header that is missing is wrong data."""
+    written = tuple(Header(key.encode(), b"v") for key in keys.split())
+    case = decode_case("valid", replace(BATCH, records=(Record(0, 10, b"key", b"", written), RECORDS[1])))
+
+    verdict = judge(case, Decoded((headers(*((key.encode(), b"v") for key in shown.split())),)))
+
+    assert verdict.outcome == outcome
+
+
 def test_a_wrong_answer_to_another_question() -> None:
     """Batches are no answer to encode."""
     case = replace(VALID, op="encode", input=BATCH)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Refused
 from kafka_conformance.judge.plain_reading import gives_plain_reading, plain_mark, plain_reading
-from kafka_conformance.judge.reach import has_usual_times, is_canonical
+from kafka_conformance.judge.usual_form import has_usual_times, is_canonical
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.vector_format import input_of
@@ -87,6 +87,14 @@ def test_a_magic_above_2_is_no_part_of_the_checksum() -> None:
     message = encode(Batch(magic=1, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),)))
     assert plain_reading(message) is not None
     assert plain_reading(message[:16] + b"\3" + message[17:]) is None
+
+
+def test_zeros_are_no_records_and_no_entries() -> None:
+    """Padding after the records, and up to 17 bytes after the last entry, hold nothing."""
+    data = encode(BATCH)
+    assert plain_reading(sealed(data + bytes(4))) == (RECORDS,)
+    assert plain_reading(data + bytes(17)) == (RECORDS,)
+    assert plain_reading(data + bytes(18)) is None
 
 
 def test_a_header_without_a_key_has_an_empty_one() -> None:

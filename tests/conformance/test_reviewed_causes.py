@@ -96,7 +96,7 @@ def test_broken_entries(old: str, new: str, reason: str) -> None:
 @pytest.mark.parametrize(("grade", "effect"), [("FAIL", "wrong_data"), ("NON_STRICT", "crash")])
 def test_what_cannot_be_lowered(grade: str, effect: str) -> None:
     """A reviewer lowers no grade to FAIL, and none of what stops a process."""
-    entry = ENTRY.replace('grade = "FAIL"', f'grade = "{grade}"\nlowered = "Nobody meets it."')
+    entry = ENTRY.replace('grade = "FAIL"', f'grade = "{grade}"\nlowered = "No user meets it."')
     with pytest.raises(BadCausesError, match="is not lowered"):
         parse_causes(entry.replace('effect = "wrong_data"', f'effect = "{effect}"'), "kafka-go.toml")
 

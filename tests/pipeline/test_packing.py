@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from kafka_conformance import installed_version
 from kafka_conformance.testees.known import PLANTED_BUGS_GROUP, TESTEE_GROUP
 from kafka_conformance.testees.recipe import FILE, recipes
-from kafka_conformance.version import installed_version
 from kafka_pipeline.spark.pack import OURS, archive_contents
 
 

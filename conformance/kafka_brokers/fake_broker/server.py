@@ -29,7 +29,15 @@ from kafka_brokers.wire import schema, tables
 from kafka_brokers.wire.connection import API_VERSIONS_KEY
 from kafka_brokers.wire.schema import INT16, Api, Message, byte_string
 from kafka_records import Batch, Record, RecordFormatError, encode
-from kafka_records.constants import INT32_MAX, INT64_MAX, LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
+from kafka_records.constants import (
+    HEADER_SIZE_UP_TO_MAGIC,
+    INT32_MAX,
+    INT64_MAX,
+    LOG_OVERHEAD,
+    MAGIC_VALUE_V2,
+    RECORD_BATCH_OVERHEAD,
+    RECORD_OVERHEAD_V0,
+)
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
@@ -108,7 +116,8 @@ def _framed(data: bytes) -> Iterator[_Entry]:
 
     A client that requests the offset after an entry has read it, whatever its
     magic or size; what has no offset of its own, above those before it, is
-    never over.
+    never over.  Brokers do not look at the last 17 bytes of a log after its
+    last entry (FileLogInputStream): no fetch begins with them.
     """
     following, before = 0, -1
     try:
@@ -117,6 +126,8 @@ def _framed(data: bytes) -> Iterator[_Entry]:
             before = max(before, entry.last)
             yield entry
     except RecordFormatError:
+        if following > 0 and len(data) - following <= HEADER_SIZE_UP_TO_MAGIC:
+            return
         offset, size = ENTRY.struct.unpack_from(data, following)
         if not RECORD_OVERHEAD_V0 <= size <= INT32_MAX - LOG_OVERHEAD or following + LOG_OVERHEAD + size <= len(data):
             yield _Entry(following, int(offset) if offset > before else NEVER)
@@ -125,7 +136,7 @@ def _framed(data: bytes) -> Iterator[_Entry]:
 def _entry_at(data: bytes, start: int) -> _Entry:
     """An entry by its header; the first offset counts where the header gives no last one that a log has."""
     offset, size = ENTRY.struct.unpack_from(data, start)
-    if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < _DELTA.offset:
+    if data[start + MAGIC_OFFSET] != MAGIC_VALUE_V2 or size < RECORD_BATCH_OVERHEAD - LOG_OVERHEAD:
         return _Entry(start, int(offset))
     at = start + _DELTA.offset
     last = int(offset) + int.from_bytes(data[at : at + _DELTA.width], "big", signed=True)

@@ -120,7 +120,7 @@ def _struct(path: str, want: Any, have: Any, fields: Sequence[str], left_out: se
 
 
 def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHeader]) -> Iterator[Difference]:
-    if list(expected) != list(given) and _by_key(expected) == list(given):
+    if list(expected) != list(given) and list(given) in (_by_key(expected), _sorted(expected), _as_object(expected)):
         keys = [[key for key, _ in headers] for headers in (expected, given)]
         yield Difference(path, b" ".join(keys[0]), b" ".join(keys[1]), lossy=True)
         return
@@ -137,6 +137,22 @@ def _by_key(headers: Sequence[WireHeader]) -> list[WireHeader]:
     """The headers as a map of lists shows them: those of one key together, where its first one was."""
     first = {key: index for index, (key, _) in reversed(list(enumerate(headers)))}
     return sorted(headers, key=lambda header: first[header[0]])
+
+
+def _sorted(headers: Sequence[WireHeader]) -> list[WireHeader]:
+    """The headers as a sorted map shows them."""
+    return sorted(headers, key=lambda header: header[0])
+
+
+def _as_object(headers: Sequence[WireHeader]) -> list[WireHeader]:
+    """The headers as an object of JavaScript shows them: keys that are numbers first, in order."""
+    grouped = _by_key(headers)
+    numbers = [header for header in grouped if _is_number(header[0])]
+    return sorted(numbers, key=lambda header: int(header[0])) + [each for each in grouped if not _is_number(each[0])]
+
+
+def _is_number(key: bytes) -> bool:
+    return key.isdigit() and str(int(key)).encode() == key
 
 
 def _as_text(key: bytes) -> set[bytes]:

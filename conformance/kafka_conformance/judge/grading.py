@@ -11,7 +11,7 @@ A codec that takes what Kafka refuses, and gives the records of its plain readin
 The strength of a case's first rule is that of the table, with these exceptions:
 
     bytes, times or offsets that no writer, clock or log gives  should, at most
-    control records of the metadata log                         should, at most: brokers serve it to no consumer
+    markers that no broker writes, and the metadata log         should, at most: no consumer is served them
     broken bytes that are accepted with their one plain reading should, at most
     an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
     valid bytes that are refused                                must: how a field is shown may be
@@ -34,16 +34,15 @@ from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading, with_v2_magic
-from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_offsets, has_usual_times, is_canonical
+from kafka_conformance.judge.reach import CaseReach, case_reach
+from kafka_conformance.judge.usual_form import is_unusual
 from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
 from kafka_records import Batch
 from kafka_records import attributes as bits
-from kafka_records.compression.snappy import MAGIC as XERIAL_MAGIC
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
-from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
-from kafka_records.log import split_entries
+from kafka_records.layout import ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 from kafka_records.rules import Strength, rule
 
 _BY_OUTCOME: Final[Mapping[Outcome, Effect]] = {
@@ -67,8 +66,6 @@ HARMLESS_WRITTEN: Final = frozenset(
 # (LogValidator.assignOffsetsNonCompressed).
 OFFSETS_OF_MESSAGES: Final = frozenset({"base_offset", "last_offset", "records.offset"})
 UNREADABLE: Final = "bytes that can be read"
-# The type of the first control record of the metadata log, LEADER_CHANGE; COMMIT and ABORT are below it.
-_TYPES_OF_KRAFT: Final = (2).to_bytes(2, "big")
 
 _INDEX: Final = re.compile(r"\[\d+\]")
 _COUNTS: Final = re.compile(r": expected (\d+), got (\d+)")
@@ -226,38 +223,6 @@ def weaker(one: Strength, other: Strength) -> Strength:
     ('should', 'may')
     """
     return max(one, other, key=STRENGTHS.index)
-
-
-def is_unusual(case: Case) -> bool:
-    """Whether no writer makes such bytes, no clock gives such times, or no log gets to such offsets."""
-    if isinstance(case.input, Batch):
-        return not has_usual_times((case.input,))
-    if case.op != "decode" or case.expect.verdict != "valid" or isinstance(case.input, Recipe):
-        return False
-    data = input_of(case)
-    assert isinstance(data, bytes)
-    batches = case.expect.batches
-    usual = has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches)
-    return not usual or repeats_xerial_header(data) or is_of_metadata_log(batches)
-
-
-def repeats_xerial_header(data: bytes) -> bool:
-    """Whether a snappy payload has a second xerial header, which snappy-java reads and no writer makes."""
-    return any(_xerial_headers(data[start:end]) > 1 for start, end in split_entries(data))
-
-
-def _xerial_headers(entry: bytes) -> int:
-    legacy = entry[MAGIC_OFFSET] < MAGIC_VALUE_V2
-    at = ATTRIBUTES_OFFSET_LEGACY if legacy else ATTRIBUTES_OFFSET_V2 + 1
-    if entry[at] & bits.COMPRESSION_CODEC_MASK != COMPRESSIONS.index("snappy"):
-        return 0
-    return entry.count(XERIAL_MAGIC)
-
-
-def is_of_metadata_log(batches: Collection[Batch]) -> bool:
-    """Whether there are control records that only the metadata log of KRaft has (KIP-595)."""
-    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
-    return any(len(key) >= 4 and key[2:4] >= _TYPES_OF_KRAFT for key in keys)
 
 
 def is_declared(case: Case, line: JudgedLine) -> bool:

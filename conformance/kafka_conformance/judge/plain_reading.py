@@ -42,6 +42,7 @@ from kafka_records.compression import decompress
 from kafka_records.compression.snappy import HEADER as XERIAL_HEADER
 from kafka_records.compression.snappy import INT32
 from kafka_records.constants import (
+    HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAGIC_VALUE_V2,
     RECORD_BATCH_OVERHEAD,
@@ -122,6 +123,8 @@ def _whole_entries(data: bytes) -> Iterator[tuple[int, int]]:
             yield start, end
     except RecordFormatError:
         # The magic of an entry that is cut off: most readers wait for the rest of it before they look.
+        if len(data) - end <= HEADER_SIZE_UP_TO_MAGIC:
+            return  # too few bytes for an entry
         _, size = ENTRY.struct.unpack_from(data, end)
         if size < RECORD_OVERHEAD_V0 or size + LOG_OVERHEAD <= len(data) - end:
             raise NotPlainError from None
@@ -156,7 +159,7 @@ def _counted_records(payload: bytes, header: BatchHeader, *, by_length: bool) ->
     reader = _Reader(payload)
     records = tuple(_record(reader, header, by_length=by_length) for _ in range(header.record_count))
     rest = payload[reader.at :]
-    if _is_record(rest, header) or _are_headers(rest):
+    if any(rest) and (_is_record(rest, header) or _are_headers(rest)):
         raise NotPlainError
     return records
 

@@ -19,7 +19,6 @@ reference's prediction of them, or the shape of the bytes alone.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedRe
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
+from kafka_conformance.judge.usual_form import bytes_of, has_released_keys, is_canonical
 from kafka_conformance.judge.written import opened_payload
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
@@ -45,20 +45,16 @@ from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import LAST_OF_V1, NEWEST, Edit, Made, Produce, Scenario, StepAnswer, release_number
 from kafka_corpus.vector_format import content_hash, input_of
 from kafka_corpus.vectors import package_root
-from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import Batch, Record, RecordFormatError, decode
 from kafka_records import attributes as bits
-from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_legacy, checksum_v2
-from kafka_records.compression import decompress
 from kafka_records.constants import (
+    HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAGIC_VALUE_V2,
-    NO_TIMESTAMP,
-    RECORD_BATCH_OVERHEAD,
     RECORD_OVERHEAD_V0,
 )
-from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
-from kafka_records.log import split_entries
+from kafka_records.layout import ENTRY, MAGIC_OFFSET
 
 FILE: Final = "reach.ndjson"
 # Answers of a broker that is being measured.
@@ -383,93 +379,6 @@ def _result_of(case: Case, line: RecordedAnswer) -> ReachResult:
     return reach_result(case, given, line.steps[0])
 
 
-MAX_PAYLOAD: Final = 256 * 1024 * 1024
-# Milliseconds: the clocks of producers are between 1970 and 2100.
-LATEST: Final = 4_102_444_800_000
-# No log gets as far, and numbers of JavaScript are exact up to it.
-LARGEST_OFFSET: Final = 1 << 53
-# A batch of 2 GiB, of the smallest records, has fewer.
-LARGEST_DELTA: Final = 1 << 30
-# The control records of all releases: a key of version 0 and a type (KIP-98).
-_CONTROL_KEY: Final = struct.Struct(">hh")
-_KNOWN_ATTRIBUTES: Final = (
-    bits.COMPRESSION_CODEC_MASK
-    | bits.TIMESTAMP_TYPE_MASK
-    | bits.TRANSACTIONAL_FLAG_MASK
-    | bits.CONTROL_FLAG_MASK
-    | bits.DELETE_HORIZON_FLAG_MASK
-)
-
-
-def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
-    """Whether the records in *data* have the form that writers give them; compressed bytes may have any.
-
-    Kafka reads forms that no writer produces: varints longer than needed, lengths below -1 for null, unknown
-    attributes, records before the base offset.
-    """
-    try:
-        return all(
-            _is_as_written(data[start:end], batch)
-            for (start, end), batch in zip(split_entries(data), batches, strict=False)
-        )
-    except RecordFormatError:
-        return False
-
-
-def _is_as_written(entry: bytes, batch: Batch) -> bool:
-    if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
-        # Wrappers have several forms that writers use.
-        return batch.compression != "none" or _encoded(batch) == entry
-    header = BATCH_V2.values(entry)
-    if header["attributes"] & ~_KNOWN_ATTRIBUTES:
-        return False
-    if any(not batch.base_offset <= record.offset <= batch.last_offset for record in batch.records):
-        return False
-    payload = entry[RECORD_BATCH_OVERHEAD:]
-    if batch.records and batch.timestamp_type == "append":
-        return True  # LogAppendTime hides the times of the records
-    if payload and batch.compression != "none":
-        payload = decompress(batch.compression, payload, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
-    base = header["base_offset"], header["base_timestamp"]
-    return payload == b"".join(_record(index, batch, base) for index in range(len(batch.records)))
-
-
-def has_released_keys(batches: Sequence[Batch]) -> bool:
-    """Whether all control records have the key that all releases write."""
-    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
-    return all(len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key)[0] == 0 for key in keys)
-
-
-def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
-    record = batch.records[index]
-    return encode_at(index, record, *base)
-
-
-def _encoded(batch: Batch) -> bytes:
-    try:
-        return encode(batch)
-    except RecordFormatError:
-        return b""
-
-
-def has_usual_times(batches: Sequence[Batch]) -> bool:
-    """Whether all records of each batch have times from 1970 to 2100, or none has a time."""
-    return all(_are_usual({record.timestamp for record in batch.records}) for batch in batches)
-
-
-def _are_usual(times: set[int]) -> bool:
-    return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
-
-
-def has_usual_offsets(batches: Sequence[Batch]) -> bool:
-    """Whether a log can get as far as the records of each batch, and a producer can put as many into one."""
-    return all(
-        record.offset < LARGEST_OFFSET and record.offset - batch.base_offset < LARGEST_DELTA
-        for batch in batches
-        for record in batch.records
-    )
-
-
 Source = Literal["recorded", "measured", "predicted", "shape"]
 # Sources other than a broker's answer to the bytes.
 INFERRED: Final[tuple[Source, ...]] = ("predicted", "shape")
@@ -542,7 +451,12 @@ def bytes_reach(
         return found
     if case.expect.verdict != "invalid" and (found := _of_old_log(case, data, stored, source, supported)) is not None:
         return found
+    if _prefix_of(case) == "CNV" and magics_of(data) & {0, 1} and case.expect.verdict == "valid":
+        # KIP-896: these versions ended with 4.0.
+        return CaseReach("retired", (), "shape", "Brokers convert to v0 and v1 only for Fetch versions 0 to 3.")
     if case.expect.verdict != "valid" and is_damaged(data, len(case.expect.batches)):
+        if case.id.partition("[")[0] in FORGED:
+            return CaseReach("hostile", (), "shape", "No fault of a disk or wire makes such a checksum or size.")
         return CaseReach("rot", (), "shape", "A checksum or a size does not match the bytes.")
     if alone := _stored_alone(case, data, supported):
         return CaseReach("any_producer", alone, "predicted", "A supported broker stores the entry if it comes alone.")
@@ -555,9 +469,6 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
     if not batches:
         return None  # KIP-74: a broker sends one whole batch at least
     magics = {batch.magic for batch in batches}
-    if case.rules[0].partition("-")[0] == "CNV" and supported.covers("3.9.2"):
-        # KIP-896: fetches of v0 and v1 ended with 4.0.
-        return CaseReach("broker_itself", ("3.9.2",), "shape", "A broker converts batches for old fetches.")
     if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_released_keys(batches)):
         return None
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
@@ -576,12 +487,32 @@ def _complete_size(data: bytes) -> int:
     return max((end for _, end in complete_entries(data)), default=0)
 
 
+# Case functions whose checksum or size is wrong in a way that no fault of a disk or wire has a chance to hit: a
+# checksum of other bytes, or by another polynomial; a size that leads back to the start of an entry; more in front.
+FORGED: Final = frozenset(
+    {
+        "backwards.batch_at_itself",
+        "backwards.batch_at_the_one_before",
+        "backwards.message_at_itself",
+        "backwards.message_at_the_one_before",
+        "framing.array_count_in_front",
+        "v0_message.crc_is_not_castagnoli",
+        "v0_message.crc_over_the_wrong_bytes",
+        "v0_message.crc_placeholder",
+        "v2_crc.crc_before_the_codec_id",
+        "v2_crc.crc_over_the_plain_records",
+        "v2_crc.wrong_checksum",
+    }
+)
+
+
 def is_damaged(data: bytes, sound: int) -> bool:
     """Whether the entry after the first *sound* ones has a checksum or a size that cannot be right."""
     found = list(complete_entries(data))
     if len(found) <= sound:
         rest = data[found[-1][1] if found else 0 :]
-        return len(rest) >= LOG_OVERHEAD and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
+        # A broker does not look at the last 17 bytes of a log (FileLogInputStream), and no fetch begins with them.
+        return len(rest) > HEADER_SIZE_UP_TO_MAGIC and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
     start, end = found[sound]
     return has_bad_checksum(data[start:end])
 
@@ -721,7 +652,7 @@ def _writers(case: Case, data: bytes) -> tuple[tuple[str, ...], Source]:
 def _is_as_kafka_writes(entry: bytes, *, of_bytes: bool) -> bool:
     """Whether a message is as Kafka's writer makes it; compressed bytes may differ if the case is not *of_bytes*."""
     batch = decode(entry)[0]
-    written = _encoded(batch)
+    written = bytes_of(batch)
     if of_bytes or batch.compression == "none" or not written:
         return written == entry
     return opened_payload(written) == opened_payload(entry)

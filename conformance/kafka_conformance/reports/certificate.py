@@ -24,6 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from kafka_brokers.releases import BadRangeError, parse_supported
+from kafka_conformance import installed_version
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.reports.collection import remade
 from kafka_conformance.reports.profiles import FoundCause, PassCriteria
@@ -33,7 +34,6 @@ from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.requests import is_relevant, select
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import indented_json, printable
-from kafka_conformance.version import installed_version
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash

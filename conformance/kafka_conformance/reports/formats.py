@@ -18,6 +18,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from kafka_conformance import installed_version
 from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade, grade_rank
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
@@ -36,7 +37,6 @@ from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.results import FILE, ResultLine
 from kafka_conformance.sanitize import indented_json, printable
-from kafka_conformance.version import installed_version
 
 LABEL: Final = "Kafka records"
 # Dark enough for white letters: contrast is above 4.5.

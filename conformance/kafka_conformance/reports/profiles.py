@@ -22,8 +22,9 @@ import msgspec
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of, reviewed_causes
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
-from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, is_unusual, own_strength
-from kafka_conformance.judge.reach import CaseReach, case_reach, has_usual_times, magics_of
+from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, own_strength
+from kafka_conformance.judge.reach import CaseReach, case_reach, magics_of
+from kafka_conformance.judge.usual_form import has_usual_times, is_unusual
 from kafka_conformance.judge.verdict import OPEN
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
@@ -561,7 +562,9 @@ def _graded(
 
 def _lowered(graded: FindingGrade, entry: ReviewedCause | None) -> FindingGrade:
     """The grade of a finding, or a lower one where the reviewer of its cause has given a reason."""
-    if entry is None or not entry.lowered or grade_rank(graded.grade) >= GRADES.index(entry.grade):
+    if entry is None or not entry.lowered or graded.effect in UNSAFE:
+        return graded
+    if grade_rank(graded.grade) >= GRADES.index(entry.grade):
         return graded
     return replace(graded, grade=entry.grade, reason=entry.lowered)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import kafka_records
+from kafka_conformance import installed_version
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.protocol import Aborted, AppendRequest, Capability, CodecAnswer
-from kafka_conformance.version import installed_version
 from kafka_corpus.wire import WireBatch, from_wire, to_wire, to_wire_record
 from kafka_records import LogState, RecordFormatError, TopicConfig, fetching
 

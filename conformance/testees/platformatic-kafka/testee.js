@@ -15,6 +15,8 @@ import lines from './lines.cjs'
 import { kind, message, shown, version } from './shared.js'
 
 const { Skipped, refusal, serve } = lines
+// Bit 3 of a batch's attributes; the package has no name for it.
+const HAS_APPEND_TIME = 0x08
 const compressions = Object.keys(compressionsAlgorithms).filter(name => compressionsAlgorithms[name].available)
 
 // --- requests -----------------------------------------------------------------------------------
@@ -69,11 +71,14 @@ function batch(given) {
   }
 }
 
-/** Offset and timestamp as `messages-stream.js` makes them of the deltas. */
+/**
+ * Offset and timestamp as `messages-stream.js` makes them of the deltas.  The codec gives no time of a record in a batch
+ * of LogAppendTime; the client has a row of its own.
+ */
 function record(batch, { offsetDelta, timestampDelta, key, value, headers }) {
   return {
     offset: batch.firstOffset + BigInt(offsetDelta),
-    timestamp: batch.firstTimestamp + timestampDelta,
+    timestamp: batch.attributes & HAS_APPEND_TIME ? undefined : batch.firstTimestamp + timestampDelta,
     key,
     value,
     headers: shown(headers),

@@ -116,21 +116,25 @@ fn batch(batch: &RecordBatch) -> Result<Value, (&'static str, String)> {
     Ok(fields)
 }
 
-/// Offset and timestamp as `extract_records` in `client/partition.rs` makes them of the deltas.
+/// Offset and timestamp as `extract_records` in `client/partition.rs` makes them of the deltas.  The codec gives no
+/// time of a record in a batch of LogAppendTime; the client has a row of its own.
 fn record(batch: &RecordBatch, record: &Record) -> Result<Value, (&'static str, String)> {
-    let timestamp = batch.first_timestamp.checked_add(record.timestamp_delta).ok_or_else(|| {
-        let (first, delta) = (batch.first_timestamp, record.timestamp_delta);
-        ("malformed", format!("Timestamp overflow (first_timestamp={first}, delta={delta}"))
-    })?;
     let headers = record.headers.iter();
     let headers = headers.map(|header| json!([STANDARD.encode(&header.key), STANDARD.encode(&header.value)]));
-    Ok(json!({
+    let mut fields = json!({
         "offset": batch.base_offset.wrapping_add(record.offset_delta as i64),
-        "timestamp": timestamp,
         "key": record.key.as_ref().map(|key| STANDARD.encode(key)),
         "value": record.value.as_ref().map(|value| STANDARD.encode(value)),
         "headers": headers.collect::<Value>(),
-    }))
+    });
+    if matches!(batch.timestamp_type, RecordBatchTimestampType::CreateTime) {
+        let timestamp = batch.first_timestamp.checked_add(record.timestamp_delta).ok_or_else(|| {
+            let (first, delta) = (batch.first_timestamp, record.timestamp_delta);
+            ("malformed", format!("Timestamp overflow (first_timestamp={first}, delta={delta}"))
+        })?;
+        fields["timestamp"] = json!(timestamp);
+    }
+    Ok(fields)
 }
 
 fn bytes(value: &Value) -> Option<Vec<u8>> {

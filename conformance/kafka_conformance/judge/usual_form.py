@@ -1,0 +1,216 @@
+"""Whether bytes are as writers, clocks and logs make them; pure.
+
+What Kafka reads and no writer makes is a recommendation at most: forms of varints and
+lengths, attributes without a meaning, times after 2100, offsets of 2^53 and more,
+markers that no broker writes, compressed streams in several parts of which one is empty.
+The control records of the metadata log are served to no consumer.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vector_format import input_of
+from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import attributes as bits
+from kafka_records.batch import encode_at
+from kafka_records.checksum import checksum_v2
+from kafka_records.compression import decompress
+from kafka_records.compression.snappy import MAGIC as XERIAL_MAGIC
+from kafka_records.constants import (
+    COMPRESSIONS,
+    MAGIC_VALUE_V2,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    RECORD_BATCH_OVERHEAD,
+)
+from kafka_records.layout import (
+    ATTRIBUTES_OFFSET_LEGACY,
+    ATTRIBUTES_OFFSET_V2,
+    BATCH_V2,
+    CRC_OFFSET_V2,
+    MAGIC_OFFSET,
+)
+from kafka_records.log import split_entries
+
+# Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
+# empty, or no data; 100,001 headers; the header of an xerial stream as Redpanda's own brokers write it; a bit of
+# LogAppendTime inside a wrapper without it; a checksum that leaves out a part of the message; zeros after a frame; the
+# padding of down-conversion, which is in no log.
+UNWRITTEN: Final = frozenset(
+    {
+        "conversion.padding_behind_a_wrapper",
+        "conversion.padding_behind_messages",
+        "conversion.padding_cut_short",
+        "framing.size_of_the_last_message_too_large",
+        "gzip.empty_member",
+        "gzip.members_of_different_kinds",
+        "history.xerial_header_of_redpanda",
+        "message_set.inner_append_bit_is_ignored",
+        "resources.many_frames",
+        "resources.many_headers",
+        "snappy.block_of_no_output",
+        "v0_message.crc_covers_slack",
+        "v1_message.crc_covers_slack",
+        "zstd.bytes_behind_the_frame",
+        "zstd.empty_frames",
+        "zstd.skippable_frame",
+    }
+)
+# Rules of the metadata log, which brokers serve to no consumer.
+_OF_METADATA_LOG: Final = "KRF-"
+MAX_PAYLOAD: Final = 256 * 1024 * 1024
+# Milliseconds: the clocks of producers are between 1970 and 2100.
+LATEST: Final = 4_102_444_800_000
+# No log gets as far, and numbers of JavaScript are exact up to it.
+LARGEST_OFFSET: Final = 1 << 53
+# A batch of 2 GiB, of the smallest records, has fewer.
+LARGEST_DELTA: Final = 1 << 30
+# The control records of all releases: a key of version 0 and a type (KIP-98).
+_CONTROL_KEY: Final = struct.Struct(">hh")
+_MARKER_KEYS: Final = (_CONTROL_KEY.pack(0, 0), _CONTROL_KEY.pack(0, 1))  # ABORT, COMMIT
+_MARKER_VALUE: Final = struct.Struct(">hi")  # version, epoch of the coordinator
+_KNOWN_ATTRIBUTES: Final = (
+    bits.COMPRESSION_CODEC_MASK
+    | bits.TIMESTAMP_TYPE_MASK
+    | bits.TRANSACTIONAL_FLAG_MASK
+    | bits.CONTROL_FLAG_MASK
+    | bits.DELETE_HORIZON_FLAG_MASK
+)
+
+
+def is_unusual(case: Case) -> bool:
+    """Whether no writer makes such bytes, no clock gives such times, or no log gets to such offsets."""
+    if isinstance(case.input, Batch):
+        return not has_usual_times((case.input,))
+    if case.op != "decode":
+        return False
+    if case.id.partition("[")[0] in UNWRITTEN or case.rules[0].startswith(_OF_METADATA_LOG):
+        return True
+    if case.expect.verdict != "valid" or isinstance(case.input, Recipe):
+        return False
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    batches = case.expect.batches
+    usual = has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches)
+    return not usual or not has_usual_markers(batches) or repeats_xerial_header(data)
+
+
+def repeats_xerial_header(data: bytes) -> bool:
+    """Whether a snappy payload has a second xerial header, which snappy-java reads and no writer makes."""
+    return any(_xerial_headers(data[start:end]) > 1 for start, end in split_entries(data))
+
+
+def _xerial_headers(entry: bytes) -> int:
+    legacy = entry[MAGIC_OFFSET] < MAGIC_VALUE_V2
+    at = ATTRIBUTES_OFFSET_LEGACY if legacy else ATTRIBUTES_OFFSET_V2 + 1
+    if entry[at] & bits.COMPRESSION_CODEC_MASK != COMPRESSIONS.index("snappy"):
+        return 0
+    return entry.count(XERIAL_MAGIC)
+
+
+def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
+    """Whether the records in *data* have the form that writers give them; compressed bytes may have any.
+
+    Kafka reads forms that no writer produces: varints longer than needed, lengths below -1 for null, unknown
+    attributes, records before the base offset.
+    """
+    try:
+        return all(
+            _is_as_written(data[start:end], batch)
+            for (start, end), batch in zip(split_entries(data), batches, strict=False)
+        )
+    except RecordFormatError:
+        return False
+
+
+def _is_as_written(entry: bytes, batch: Batch) -> bool:
+    if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
+        # Wrappers have several forms that writers use.
+        return batch.compression != "none" or bytes_of(batch) == entry
+    header = BATCH_V2.values(entry)
+    if header["attributes"] & ~_KNOWN_ATTRIBUTES:
+        return False
+    if any(not batch.base_offset <= record.offset <= batch.last_offset for record in batch.records):
+        return False
+    payload = entry[RECORD_BATCH_OVERHEAD:]
+    if batch.records and batch.timestamp_type == "append":
+        return batch.delete_horizon is not None or _has_usual_times_beneath(entry)
+    if payload and batch.compression != "none":
+        payload = decompress(batch.compression, payload, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
+    base = header["base_offset"], header["base_timestamp"]
+    return payload == b"".join(_record(index, batch, base) for index in range(len(batch.records)))
+
+
+def _has_usual_times_beneath(entry: bytes) -> bool:
+    """Whether the times that LogAppendTime hides are usual."""
+    sent = bytearray(entry)
+    sent[ATTRIBUTES_OFFSET_V2 + 1] &= ~bits.TIMESTAMP_TYPE_MASK
+    sent[CRC_OFFSET_V2 : CRC_OFFSET_V2 + 4] = checksum_v2(bytes(sent)).to_bytes(4, "big")
+    try:
+        return has_usual_times(decode(bytes(sent)))
+    except RecordFormatError:
+        return False
+
+
+def has_released_keys(batches: Sequence[Batch]) -> bool:
+    """Whether all control records have the key that all releases write."""
+    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
+    return all(len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key)[0] == 0 for key in keys)
+
+
+def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
+    record = batch.records[index]
+    return encode_at(index, record, *base)
+
+
+def bytes_of(batch: Batch) -> bytes:
+    """The bytes of *batch*; none if they cannot be written."""
+    try:
+        return encode(batch)
+    except RecordFormatError:
+        return b""
+
+
+def has_usual_times(batches: Sequence[Batch]) -> bool:
+    """Whether all records of each batch have times from 1970 to 2100, or none has a time; a broker has a clock."""
+    return all(map(_has_usual_times, batches))
+
+
+def _has_usual_times(batch: Batch) -> bool:
+    times = {record.timestamp for record in batch.records}
+    if (batch.delete_horizon or 0) > LATEST:
+        return False
+    if batch.timestamp_type == "append":
+        return all(0 < time <= LATEST for time in times)
+    return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
+
+
+def has_usual_offsets(batches: Sequence[Batch]) -> bool:
+    """Whether a log can get as far as the records of each batch, and a producer can put as many into one."""
+    return all(
+        record.offset < LARGEST_OFFSET and batch.last_offset - batch.base_offset < LARGEST_DELTA
+        for batch in batches
+        for record in batch.records
+    )
+
+
+def has_usual_markers(batches: Sequence[Batch]) -> bool:
+    """Whether control batches are as brokers write them into topics (KIP-98), or as the cleaner leaves them."""
+    return all(not batch.control or _is_usual_marker(batch) for batch in batches)
+
+
+def _is_usual_marker(batch: Batch) -> bool:
+    if not batch.transactional or batch.compression != "none" or batch.base_sequence != NO_SEQUENCE:
+        return False
+    return not batch.records or (len(batch.records) == 1 and _is_end_of_transaction(batch.records[0]))
+
+
+def _is_end_of_transaction(record: Record) -> bool:
+    if record.headers or record.key not in _MARKER_KEYS or len(record.value or b"") != _MARKER_VALUE.size:
+        return False
+    version, coordinator_epoch = _MARKER_VALUE.unpack(record.value or b"")
+    return bool(version == 0 and coordinator_epoch >= 0)
