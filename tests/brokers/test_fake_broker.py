@@ -87,9 +87,12 @@ def test_a_client_that_repeats_one_offset_has_stalled() -> None:
     assert tape.stalled
 
 
-@pytest.mark.parametrize(("tail", "stalls"), [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, True)])
+@pytest.mark.parametrize(
+    ("tail", "stalls"),
+    [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, False), (b"\xff" * 18, True)],
+)
 def test_a_part_of_a_batch_is_over_and_garbage_is_not(tail: bytes, *, stalls: bool) -> None:
-    """A real broker would send the rest of a batch; bytes that cannot be one it would send for ever."""
+    """A real broker would send the rest of a batch; what cannot be one it would send for ever, if it looks at it."""
     tape = Tape(TWO + tail)
     tape.read(0, 2)
 
@@ -105,7 +108,7 @@ def unknown(data: bytes, magic: int) -> bytes:
     return data[:16] + bytes([magic]) + data[17:]
 
 
-@pytest.mark.parametrize("odd", [unknown(batch(2), 127), unknown(batch(2), 255), batch(2)[:8] + b"\xff" * 9])
+@pytest.mark.parametrize("odd", [unknown(batch(2), 127), unknown(batch(2), 255), batch(2)[:8] + b"\xff" * 10])
 def test_an_entry_that_a_client_has_read_is_over(odd: bytes) -> None:
     """A client that requests the offset after an entry of impossible magic or size has read it as a batch."""
     tape = Tape(batch(0) + odd)
@@ -115,7 +118,7 @@ def test_an_entry_that_a_client_has_read_is_over(odd: bytes) -> None:
     assert not tape.stalled
 
 
-@pytest.mark.parametrize("odd", [unknown(batch(2), 127), batch(2)[:8] + b"\xff" * 9])
+@pytest.mark.parametrize("odd", [unknown(batch(2), 127), batch(2)[:8] + b"\xff" * 10])
 def test_an_entry_that_a_client_has_not_read_comes_again(odd: bytes) -> None:
     """A client that stays at the offset of such an entry gets it again, and has stalled in the end."""
     tape = Tape(batch(0) + odd)

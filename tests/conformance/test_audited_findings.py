@@ -30,7 +30,6 @@ VALID_BUT_MILDER = {
     104: ("INFO", "error kinds are INFO, though the trap hides the cause"),
 }
 PEDANTIC_BUT_GRAVE = {
-    77: ("FAIL", "old_logs", "brokers of 0.10 stored such wrappers, and logs from then are still served"),
     # The auditor takes v0 for a format of 0.8.2 and 0.9.0 alone.  Recorded brokers from 0.11 to 4.4 serve its wrappers
     # from their disk: `log_messages.wrapper_becomes_a_batch[v0-lz4]`, `log_segments.mixed_formats[v0]`.
     76: ("FAIL", "old_logs", "3.9.2 to 4.4.0 serve v0 wrappers that 0.8.2 and 0.9.0 wrote"),

@@ -11,7 +11,7 @@ A codec that takes what Kafka refuses, and gives the records of its plain readin
 The strength of a case's first rule is that of the table, with these exceptions:
 
     bytes, times or offsets that no writer, clock or log gives  should, at most
-    markers that no broker writes, and the metadata log         should, at most: no consumer is served them
+    what only the metadata log of KRaft has                     should, at most: no consumer is served it
     broken bytes that are accepted with their one plain reading should, at most
     an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
     valid bytes that are refused                                must: how a field is shown may be

@@ -36,7 +36,7 @@ from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedRe
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
-from kafka_conformance.judge.usual_form import bytes_of, has_released_keys, is_canonical
+from kafka_conformance.judge.usual_form import form_of_writer, has_released_keys, is_canonical
 from kafka_conformance.judge.written import opened_payload
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
@@ -652,7 +652,7 @@ def _writers(case: Case, data: bytes) -> tuple[tuple[str, ...], Source]:
 def _is_as_kafka_writes(entry: bytes, *, of_bytes: bool) -> bool:
     """Whether a message is as Kafka's writer makes it; compressed bytes may differ if the case is not *of_bytes*."""
     batch = decode(entry)[0]
-    written = bytes_of(batch)
+    written = form_of_writer(batch)
     if of_bytes or batch.compression == "none" or not written:
         return written == entry
     return opened_payload(written) == opened_payload(entry)

@@ -2,7 +2,7 @@
 
 What Kafka reads and no writer makes is a recommendation at most: forms of varints and
 lengths, attributes without a meaning, times after 2100, offsets of 2^53 and more,
-markers that no broker writes, compressed streams in several parts of which one is empty.
+compressed streams in several parts of which one is empty.
 The control records of the metadata log are served to no consumer.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
-from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import Batch, RecordFormatError, decode, encode
 from kafka_records import attributes as bits
 from kafka_records.batch import encode_at
 from kafka_records.checksum import checksum_v2
@@ -23,7 +23,6 @@ from kafka_records.compression.snappy import MAGIC as XERIAL_MAGIC
 from kafka_records.constants import (
     COMPRESSIONS,
     MAGIC_VALUE_V2,
-    NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
 )
@@ -37,7 +36,7 @@ from kafka_records.layout import (
 from kafka_records.log import split_entries
 
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
-# empty, or no data; 100,001 headers; the header of an xerial stream as Redpanda's own brokers write it; a bit of
+# empty, or no data; 100,001 headers; a bit of
 # LogAppendTime inside a wrapper without it; a checksum that leaves out a part of the message; zeros after a frame; the
 # padding of down-conversion, which is in no log.
 UNWRITTEN: Final = frozenset(
@@ -48,7 +47,6 @@ UNWRITTEN: Final = frozenset(
         "framing.size_of_the_last_message_too_large",
         "gzip.empty_member",
         "gzip.members_of_different_kinds",
-        "history.xerial_header_of_redpanda",
         "message_set.inner_append_bit_is_ignored",
         "resources.many_frames",
         "resources.many_headers",
@@ -71,8 +69,6 @@ LARGEST_OFFSET: Final = 1 << 53
 LARGEST_DELTA: Final = 1 << 30
 # The control records of all releases: a key of version 0 and a type (KIP-98).
 _CONTROL_KEY: Final = struct.Struct(">hh")
-_MARKER_KEYS: Final = (_CONTROL_KEY.pack(0, 0), _CONTROL_KEY.pack(0, 1))  # ABORT, COMMIT
-_MARKER_VALUE: Final = struct.Struct(">hi")  # version, epoch of the coordinator
 _KNOWN_ATTRIBUTES: Final = (
     bits.COMPRESSION_CODEC_MASK
     | bits.TIMESTAMP_TYPE_MASK
@@ -130,7 +126,7 @@ def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
 def _is_as_written(entry: bytes, batch: Batch) -> bool:
     if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
         # Wrappers have several forms that writers use.
-        return batch.compression != "none" or bytes_of(batch) == entry
+        return batch.compression != "none" or form_of_writer(batch) == entry
     header = BATCH_V2.values(entry)
     if header["attributes"] & ~_KNOWN_ATTRIBUTES:
         return False
@@ -167,7 +163,7 @@ def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
     return encode_at(index, record, *base)
 
 
-def bytes_of(batch: Batch) -> bytes:
+def form_of_writer(batch: Batch) -> bytes:
     """The bytes of *batch*; none if they cannot be written."""
     try:
         return encode(batch)
@@ -185,7 +181,7 @@ def _has_usual_times(batch: Batch) -> bool:
     if (batch.delete_horizon or 0) > LATEST:
         return False
     if batch.timestamp_type == "append":
-        return all(0 < time <= LATEST for time in times)
+        return all(0 <= time <= LATEST for time in times)
     return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
 
 
@@ -199,18 +195,5 @@ def has_usual_offsets(batches: Sequence[Batch]) -> bool:
 
 
 def has_usual_markers(batches: Sequence[Batch]) -> bool:
-    """Whether control batches are as brokers write them into topics (KIP-98), or as the cleaner leaves them."""
-    return all(not batch.control or _is_usual_marker(batch) for batch in batches)
-
-
-def _is_usual_marker(batch: Batch) -> bool:
-    if not batch.transactional or batch.compression != "none" or batch.base_sequence != NO_SEQUENCE:
-        return False
-    return not batch.records or (len(batch.records) == 1 and _is_end_of_transaction(batch.records[0]))
-
-
-def _is_end_of_transaction(record: Record) -> bool:
-    if record.headers or record.key not in _MARKER_KEYS or len(record.value or b"") != _MARKER_VALUE.size:
-        return False
-    version, coordinator_epoch = _MARKER_VALUE.unpack(record.value or b"")
-    return bool(version == 0 and coordinator_epoch >= 0)
+    """Whether control batches are transactional: others are of the metadata log."""
+    return all(batch.transactional for batch in batches if batch.control)
