@@ -564,9 +564,10 @@ def _lowered(graded: FindingGrade, entry: ReviewedCause | None) -> FindingGrade:
     """The grade of a finding, or a lower one where the reviewer of its cause has given a reason."""
     if entry is None or not entry.lowered or graded.effect in UNSAFE:
         return graded
-    if grade_rank(graded.grade) >= GRADES.index(entry.grade):
+    most = GRADES.index(entry.grade)
+    if grade_rank(graded.grade) >= most:
         return graded
-    return replace(graded, grade=entry.grade, reason=entry.lowered)
+    return replace(graded, grade=GRADES[most], reason=entry.lowered)
 
 
 def _total(columns: Iterable[AnswerCounts]) -> AnswerCounts:
