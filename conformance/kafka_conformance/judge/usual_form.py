@@ -38,7 +38,8 @@ from kafka_records.log import split_entries
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
 # empty, or no data; 100,001 headers; a bit of
 # LogAppendTime inside a wrapper without it; a checksum that leaves out a part of the message; zeros after a frame; the
-# padding of down-conversion, which is in no log.
+# padding of down-conversion, which is in no log; reserved bits of an lz4 descriptor; wrappers with offsets of zero
+# only, which brokers repair.
 UNWRITTEN: Final = frozenset(
     {
         "conversion.padding_behind_a_wrapper",
@@ -47,6 +48,9 @@ UNWRITTEN: Final = frozenset(
         "framing.size_of_the_last_message_too_large",
         "gzip.empty_member",
         "gzip.members_of_different_kinds",
+        "lz4.bd_refused",
+        "lz4.flg_refused",
+        "message_set.all_inner_offsets_zero",
         "message_set.inner_append_bit_is_ignored",
         "resources.many_frames",
         "resources.many_headers",
