@@ -32,6 +32,7 @@ from msgspec import UNSET
 
 from kafka_conformance.judge.compare import compare_records
 from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Observation
+from kafka_conformance.judge.reach import complete_entries
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import input_of
 from kafka_corpus.wire import WireRecord, to_wire_record
@@ -106,13 +107,9 @@ def plain_reading(data: bytes) -> tuple[EntryRecords, ...] | None:
 
 def with_v2_magic(data: bytes) -> bytes:
     """*data* with the magic 2 in the complete entries that have one above 2; a checksum of v0 or v1 is wrong then."""
-    changed, at = bytearray(data), 0
-    while len(data) - at > MAGIC_OFFSET:
-        _, size = ENTRY.struct.unpack_from(data, at)
-        if size < RECORD_OVERHEAD_V0 or size + LOG_OVERHEAD > len(data) - at:
-            break
-        changed[at + MAGIC_OFFSET] = min(data[at + MAGIC_OFFSET], MAGIC_VALUE_V2)
-        at += LOG_OVERHEAD + size
+    changed = bytearray(data)
+    for start, _ in complete_entries(data):
+        changed[start + MAGIC_OFFSET] = min(data[start + MAGIC_OFFSET], MAGIC_VALUE_V2)
     return bytes(changed)
 
 
