@@ -36,10 +36,9 @@ from kafka_records.layout import (
 from kafka_records.log import split_entries
 
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
-# empty, or no data; 100,001 headers; a bit of
-# LogAppendTime inside a wrapper without it; a checksum that leaves out a part of the message; zeros after a frame; the
-# padding of down-conversion, which is in no log; reserved bits of an lz4 descriptor; wrappers with offsets of zero
-# only, which brokers repair.
+# empty, or no data; 100,001 headers; a bit of LogAppendTime inside a wrapper without it; a checksum that leaves out a
+# part of the message; zeros after a frame; the padding of down-conversion, which is in no log; reserved bits of an lz4
+# descriptor; wrappers with offsets of zero only, which brokers repair.
 UNWRITTEN: Final = frozenset(
     {
         "conversion.padding_behind_a_wrapper",
@@ -184,9 +183,8 @@ def _has_usual_times(batch: Batch) -> bool:
     times = {record.timestamp for record in batch.records}
     if (batch.delete_horizon or 0) > LATEST:
         return False
-    if batch.timestamp_type == "append":
-        return all(0 <= time <= LATEST for time in times)
-    return times == {NO_TIMESTAMP} or all(0 <= time <= LATEST for time in times)
+    has_none = times == {NO_TIMESTAMP} and batch.timestamp_type != "append"
+    return has_none or all(0 <= time <= LATEST for time in times)
 
 
 def has_usual_offsets(batches: Sequence[Batch]) -> bool:
