@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 from benchmarks.same_verdicts import run_under_load, varying_cases
-from tests.conformance.misbehaving import REPLY, Script
+from tests.conformance.misbehaving import REPLY, Make, Script
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, Observation
 from kafka_conformance.process.child import ReadFailure
 from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
 from kafka_conformance.reports import summary
 from kafka_conformance.reports.terminal import write_summary
-from kafka_conformance.runner.requests import TOO_MUCH, TimedObservation
+from kafka_conformance.runner.requests import TOO_MUCH, CaseRequest, TimedObservation
 from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.runner.workers import depends_on_limits, is_settled, verdict_of_repeats
+from kafka_conformance.runner.workers import depends_on_limits, is_settled, needs_repeat, verdict_of_repeats
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 
@@ -110,6 +110,35 @@ def test_a_hang_that_comes_and_goes_is_flaky(cases: list[Case], script: Script, 
 def test_what_depends_on_limits(observation: Observation, repeated: bool) -> None:
     """Hangs, exhausted memory and kills are repeated; crashes, deadlocks and answers are not."""
     assert depends_on_limits(observation) == repeated
+
+
+@pytest.mark.parametrize(
+    ("observation", "repeated"),
+    [
+        (Exceeded("it took more than 1,024 MiB of memory", "", 1 << 30, 10), False),
+        (Exceeded(TOO_MUCH[ReadFailure.GREW], "", 1 << 29, 10), False),
+        (Hung(0.5), True),
+        (Crashed(signal=9), True),
+    ],
+)
+def test_memory_of_a_lone_process_is_not_doubted(observation: Observation, repeated: bool) -> None:
+    """What a fresh process of one thread took is due to the case; with more threads, or after others, it is repeated."""
+    assert needs_repeat(TimedObservation(observation, 1.0, 1, lone=True)) == repeated
+    assert needs_repeat(TimedObservation(observation, 1.0, 1))
+
+
+ANOTHER_THREAD = "import threading; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+
+
+@pytest.mark.parametrize(("before", "lone"), [("", True), (f"{ANOTHER_THREAD}\n", False)])
+def test_a_process_with_threads_is_not_lone(
+    before: str, lone: bool, cases: list[Case], script: Script, sandbox: Make
+) -> None:
+    """An answer is due to its case alone if the process had one thread when it got the request, and no other request."""
+    asked = sandbox(script("reply(id=id, batches=[])", hello=V2, setup=before))
+    requests = [CaseRequest(case.input) for case in cases[:2] if isinstance(case.input, bytes)]
+    first, (second,) = asked.ask_afresh(requests[0]), asked.ask(requests[1:])
+    assert (first.lone, second.lone) == (lone, False)
 
 
 HANG, ANSWER = Hung(0.5), Decoded(())

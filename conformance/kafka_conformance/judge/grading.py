@@ -14,7 +14,7 @@ The strength of a case's first rule is that of the table, with these exceptions:
     what only the metadata log of KRaft has                     should, at most: no consumer is served it
     broken bytes that are accepted with their one plain reading should, at most
     an lz4 payload that starts with a skippable frame           should, at most: the frame format allows it
-    valid bytes that are refused                                must: how a field is shown may be
+    valid bytes that are refused, or that stop a codec          must: how a field is shown may be
                                                                 a recommendation, reading it is not
     valid v0 or v1 messages whose compression the codec says    should, at most: a codec may declare that it
     that it does not read                                       does not read a format
@@ -199,7 +199,8 @@ def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Stren
     own = own_strength(case)
     if lenient or is_unusual(case):
         return weaker(own, "should")
-    return "must" if effect == "rejects_valid" else own
+    unread = effect == "rejects_valid" or (effect in ("crash", "stuck") and case.expect.verdict == "valid")
+    return "must" if unread else own
 
 
 def java_takes_as_much(case: Case, line: JudgedLine) -> bool:

@@ -81,11 +81,16 @@ class CaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimedObservation:
-    """An observation, what it took in seconds, and how often the process died over it."""
+    """An observation, what it took in seconds, and how often the process died over it.
+
+    Attributes:
+        lone: whether a fresh process of one thread did nothing else: what it did is due to this case.
+    """
 
     observation: Observation
     seconds: float
     deaths: int = 0
+    lone: bool = False
 
 
 @dataclass(slots=True)

@@ -364,12 +364,12 @@ class Sandbox:
             return TimedObservation(NotSent(NOT_SENT), 0.0)
         if question.heavy and not self._is_fit():
             self._replace()  # how much memory others left it would decide
-        fresh = self._child is None or not self._child.requests
-        single = self._child is None or self._child.is_single()
+        child = self._running()
+        fresh, single = not child.requests, child.is_single()
         answered = self._once(question)
         conclusive = self.connection.local and question.heavy and isinstance(answered.observation, Exceeded)
         if conclusive or not died(answered.observation):
-            return answered
+            return replace(answered, lone=fresh and single)
         if not killed_from_outside(answered.observation) and self._learnt.counts(
             answered.observation, fresh=fresh, single=single
         ):

@@ -5,7 +5,9 @@ worker needs a CPU permit to work (`process/cpu_permits.py`).  The others wait f
 that hang, or never start because no group is left for them.
 
 A hang or exhausted memory may be the doing of a busy machine.  Such a case is repeated in a
-fresh process while the runner does no other work.  If the outcome is the same, it counts.
+fresh process; a hang, while the runner does no other work.  If the outcome is the same, it counts.
+Memory that a process of one thread took, which was fresh and got no other request, is not doubted:
+it depends on the case, and the limit of time is one of the process's own CPU time.
 If not, one more repeat decides: what two lone repeats agree on counts, and what still varies
 is `flaky`, which is no finding.
 """
@@ -49,6 +51,11 @@ BY_LIMITS: Final = frozenset({signal.SIGKILL, signal.SIGXCPU})
 ObservedCase = tuple[Case, TimedObservation]
 
 
+def needs_repeat(timed: TimedObservation) -> bool:
+    """Whether the case has to be repeated before its outcome counts."""
+    return depends_on_limits(timed.observation) and not (timed.lone and isinstance(timed.observation, Exceeded))
+
+
 def depends_on_limits(observation: Observation) -> bool:
     """Whether *observation* depends on a limit of time or memory."""
     match observation:
@@ -59,11 +66,6 @@ def depends_on_limits(observation: Observation) -> bool:
         case Crashed(signal=number):
             return number in BY_LIMITS
     return False
-
-
-def passed_memory(observation: Observation) -> bool:
-    """Whether the testee passed its limit of memory, however much time it had."""
-    return isinstance(observation, Exceeded) and observation.what not in TOO_MUCH.values()
 
 
 def is_settled(case: Case, found: Sequence[TimedObservation]) -> bool:
@@ -204,8 +206,8 @@ class WorkerPool:
     ) -> Generator[list[tuple[Case, list[TimedObservation]]], None, None]:
         """Send cases again, each in a fresh process and after all other work; yield all observations of each.
 
-        A case that ran into a time limit has the machine to itself, as far as its testee works.  The memory that a
-        testee takes does not depend on what else runs.
+        A case that hung has the machine to itself, as far as its testee works.  The memory that a testee takes does
+        not depend on what else runs; how much it takes in a limit of CPU time hardly does.
 
         Args:
             observed: cases with their first observations.
@@ -215,8 +217,8 @@ class WorkerPool:
             KeyboardInterrupt: the run was stopped.
             CannotRun: the testee does not start any more.
         """
-        by_memory = [(case, seen) for case, seen in observed if passed_memory(seen.observation)]
-        others = [(case, seen) for case, seen in observed if not passed_memory(seen.observation)]
+        by_memory = [(case, seen) for case, seen in observed if isinstance(seen.observation, Exceeded)]
+        others = [(case, seen) for case, seen in observed if not isinstance(seen.observation, Exceeded)]
         yield from self._repeat_all(by_memory, committed=committed, alone=False)
         yield from self._repeat_all(others, committed=committed, alone=True)
 
