@@ -122,7 +122,7 @@ def test_what_depends_on_limits(observation: Observation, repeated: bool) -> Non
     ],
 )
 def test_memory_of_a_lone_process_is_not_doubted(observation: Observation, repeated: bool) -> None:
-    """What a fresh process of one thread took is due to the case; with more threads, or after others, it is repeated."""
+    """Memory that a fresh process of one thread took is due to the case; otherwise the case is repeated."""
     assert needs_repeat(TimedObservation(observation, 1.0, 1, lone=True)) == repeated
     assert needs_repeat(TimedObservation(observation, 1.0, 1))
 
@@ -134,10 +134,10 @@ ANOTHER_THREAD = "import threading; threading.Thread(target=time.sleep, args=(60
 def test_a_process_with_threads_is_not_lone(
     before: str, lone: bool, cases: list[Case], script: Script, sandbox: Make
 ) -> None:
-    """An answer is due to its case alone if the process had one thread when it got the request, and no other request."""
-    asked = sandbox(script("reply(id=id, batches=[])", hello=V2, setup=before))
+    """An answer is due to its case alone if the process has one thread, and had no other request."""
+    testee = sandbox(script("reply(id=id, batches=[])", hello=V2, setup=before))
     requests = [CaseRequest(case.input) for case in cases[:2] if isinstance(case.input, bytes)]
-    first, (second,) = asked.ask_afresh(requests[0]), asked.ask(requests[1:])
+    first, (second,) = testee.ask_afresh(requests[0]), testee.ask(requests[1:])
     assert (first.lone, second.lone) == (lone, False)
 
 

@@ -38,8 +38,8 @@ from kafka_records.log import split_entries
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
 # empty, or no data; 100,001 headers; a bit of LogAppendTime inside a wrapper without it; a checksum that leaves out a
 # part of the message; zeros after a frame; the padding of down-conversion, which is in no log; reserved bits of an lz4
-# descriptor; wrappers with offsets of zero only, which brokers repair; append time with deltas that the cleaner, which sets
-# the delete horizon, would have written anew.
+# descriptor; wrappers with offsets of zero only, which brokers repair; append time with deltas that are
+# not 0 under a delete horizon, with which the cleaner writes other deltas.
 UNWRITTEN: Final = frozenset(
     {
         "conversion.padding_behind_a_wrapper",
