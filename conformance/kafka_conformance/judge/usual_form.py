@@ -192,9 +192,9 @@ def _has_usual_times(batch: Batch) -> bool:
 def has_usual_offsets(batches: Sequence[Batch]) -> bool:
     """Whether a log can get as far as the records of each batch, and a producer can put as many into one."""
     return all(
-        record.offset < LARGEST_OFFSET and batch.last_offset - batch.base_offset < LARGEST_DELTA
+        batch.last_offset - batch.base_offset < LARGEST_DELTA
+        and all(record.offset < LARGEST_OFFSET for record in batch.records)
         for batch in batches
-        for record in batch.records
     )
 
 
