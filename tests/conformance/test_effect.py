@@ -213,6 +213,25 @@ def test_forms_that_consumers_do_not_meet(name: str, outcome: str, grade: str, c
     assert found.grade == grade
 
 
+@pytest.mark.parametrize(
+    ("name", "outcome", "grade"),
+    [
+        ("compression.more_records_than_compressed_bytes", "hang", "FAIL"),
+        ("v2_headers.key_is_not_utf_8[0xff]", "crash", "FAIL"),
+        ("v2_headers.key_is_not_utf_8[0xff]", "rejects_valid", "FAIL"),
+        ("gzip.empty_member[first]", "crash", "HOSTILE"),
+        ("compaction.empty_batch_offsets[two-billion]", "hang", "HOSTILE"),
+        ("compaction.records_written_anew[none]", "hang", "FAIL"),
+        ("timestamp.append_time_under_a_horizon[gzip]", "rejects_valid", "NON_STRICT"),
+    ],
+)
+def test_valid_bytes_that_stop_a_codec(name: str, outcome: str, grade: str, corpus_cases: dict[str, Case]) -> None:
+    """A codec that stops at what any producer stores is as wrong as one that refuses it."""
+    found = grade_finding(corpus_cases[name], result_of(corpus_cases[name], outcome))
+    assert found is not None
+    assert found.grade == grade
+
+
 def replace_field(line: ResultLine, field: str) -> ResultLine:
     return msgspec.structs.replace(line, field=field)
 
