@@ -1,5 +1,5 @@
 """Testees written on the spot, shared with the tests of `kafka_conformance`."""
 
-from tests.conformance.conftest import interrupts_are_heard, script
+from tests.conformance.conftest import script
 
-__all__ = ["interrupts_are_heard", "script"]
+__all__ = ["script"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,12 +38,6 @@ for line in sys.stdin:
 """
 
 Script = Callable[..., ConnectionSpec]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def interrupts_are_heard() -> None:
-    """A job that a shell put into the background ignores interrupts, and so would all that it starts."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
