@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
-from kafka_conformance.judge.grade import STRENGTHS, Effect, Grade, Reach, grade_row
+from kafka_conformance.judge.grade import STRENGTHS, UNSAFE, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading, with_v2_magic
 from kafka_conformance.judge.reach import CaseReach, case_reach
@@ -199,7 +199,7 @@ def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Stren
     own = own_strength(case)
     if lenient or is_unusual(case):
         return weaker(own, "should")
-    unread = effect == "rejects_valid" or (effect in ("crash", "stuck") and case.expect.verdict == "valid")
+    unread = effect == "rejects_valid" or (effect in UNSAFE and case.expect.verdict == "valid")
     return "must" if unread else own
 
 

@@ -84,7 +84,8 @@ class TimedObservation:
     """An observation, what it took in seconds, and how often the process died over it.
 
     Attributes:
-        lone: whether a fresh process of one thread did nothing else: what it did is due to this case.
+        lone: whether a fresh process of one thread answered this case alone, or ran out of memory over it where it is
+            heavy; False after other deaths.
     """
 
     observation: Observation

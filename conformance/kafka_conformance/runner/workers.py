@@ -6,10 +6,9 @@ that hang, or never start because no group is left for them.
 
 A hang or exhausted memory may be the doing of a busy machine.  Such a case is repeated in a
 fresh process; a hang, while the runner does no other work.  If the outcome is the same, it counts.
-Memory that a process of one thread took, which was fresh and got no other request, is not doubted:
-it depends on the case, and the limit of time is one of the process's own CPU time.
 If not, one more repeat decides: what two lone repeats agree on counts, and what still varies
-is `flaky`, which is no finding.
+is `flaky`, which is no finding.  Memory that a heavy case made a fresh process of one thread take
+is not doubted: nothing else had a part in it, and its limit of time is one of CPU time.
 """
 
 from __future__ import annotations
