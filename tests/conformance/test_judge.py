@@ -108,7 +108,8 @@ def headers(*pairs: tuple[bytes, bytes | None]) -> WireBatch:
         (ACCEPTABLE, Refused(CORRUPT), "wrong_error", "error.kind"),
         (ACCEPTABLE, Decoded((given(magic=1),)), "wrong_data", "batches[0].magic"),
         # what the sandbox says
-        (VALID, Skipped("no"), "skipped", ""),
+        (VALID, Skipped("no"), "crash", ""),
+        (VALID, Skipped("announces no decode of magic 2", by_runner=True), "skipped", ""),
         (INVALID, Crashed(signal=11), "crash", ""),
         (INVALID, Crashed(exit_code=2, stderr="panic"), "crash", ""),
         (ACCEPTABLE, Hung(0.5), "hang", ""),

@@ -38,6 +38,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from kafka_conformance.judge import consuming, written
+from kafka_conformance.judge.api_limits import limits_beyond
 from kafka_conformance.judge.compare import Difference, compare
 from kafka_conformance.judge.memory import memory_text
 from kafka_conformance.judge.observation import (
@@ -61,6 +62,7 @@ from kafka_conformance.testees.protocol import LEAKED, Refusal
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.case import Case, Compare, Expectation
 from kafka_corpus.scenario import StepAnswer
+from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.wire import to_wire
 from kafka_records import RecordFormatError, decode
 
@@ -137,13 +139,17 @@ class Verdict:
 
 
 AGREE: Final = Verdict("agree")
+# A skip that `api_limits` knows no reason for: a codec that announces the format has no answer.
+UNREASONED: Final = "skipped, although no API that announces the format is limited so"
 
 
 def judge(case: Case, observation: Observation) -> Verdict:
     """The verdict on *observation*, made on *case*."""
     match observation:
-        case Skipped(reason):
-            return Verdict("skipped", why=reason)
+        case Skipped(reason, by_runner):
+            if by_runner or case.op not in CODEC_OPS or limits_beyond(case):
+                return Verdict("skipped", why=reason)
+            return Verdict("crash", why=f"{UNREASONED}: {reason}")
         case NotSent(reason):
             return Verdict("not_asked", why=reason)
         case Crashed():

@@ -21,16 +21,17 @@ import msgspec
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.causes import CauseKey, ReviewedCause, cause_key, causes_of, reviewed_causes
+from kafka_conformance.judge.api_limits import contradicted
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, UNSAFE, Effect, Grade, Profile, Reach, grade_rank
 from kafka_conformance.judge.grading import FindingGrade, effect_of, grade_finding, own_strength
 from kafka_conformance.judge.reach import CaseReach, case_reach, magics_of
 from kafka_conformance.judge.usual_form import has_usual_times, is_unusual
-from kafka_conformance.judge.verdict import OPEN
+from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_corpus.case import Case, Recipe, Verdict
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vector_format import content_hash, input_of
+from kafka_corpus.vector_format import CODEC_OPS, content_hash, input_of
 from kafka_records import Batch, encode
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
@@ -48,6 +49,10 @@ NO_LEADER_EPOCH: Final = -1
 # The reaches that a FAIL can have.
 FAILING: Final[tuple[Reach, ...]] = ("any_producer", "broker_itself", "old_logs", "rot", "as_writer")
 _CODEC_BITS: Final = 0x07
+# Outcomes of valid cases that were read or written.
+EXPRESSED: Final[tuple[Outcome, ...]] = ("agree", "lossy", "wrong_data")
+# The beginning of the reason of a skip that `api_limits.contradicted` finds.
+CONTRADICTED: Final = "skipped, and done in other cases"
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,6 +477,7 @@ def certify_profiles(
     row = testee or row_name(done.header.testee)
     causes = causes_of(row)
     announced = Announced.of(done.header.testee)
+    without_reason = contradicted_skips(done.lines, cases)
     findings: list[GradedFinding] = []
     counts: dict[CaseProfile, dict[str, AnswerCounts]] = defaultdict(lambda: defaultdict(AnswerCounts))
     for line in done.lines:
@@ -485,10 +491,27 @@ def certify_profiles(
         fails = finding is not None and finding.fails
         declared = finding is not None and finding.known and finding.is_grave
         skipped = (line.why or "no reason") if line.outcome in OPEN else ""
+        if line.case in without_reason:
+            skipped = f"{CONTRADICTED}: {skipped}"
         counted_in = finding.profile if finding is not None and finding.is_grave else role.profile
-        required = role.required or fails or declared
+        required = role.required or fails or declared or line.case in without_reason
         counts[counted_in][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)
     return Certification(announced, tuple(findings), counts)
+
+
+def contradicted_skips(lines: Iterable[ResultLine], cases: Mapping[str, Case]) -> frozenset[str]:
+    """The ids of cases that a testee skipped for a limit that it does not have in other cases."""
+    expressed: list[Case] = []
+    skipped: list[Case] = []
+    for line in lines:
+        case = cases.get(line.case)
+        if case is None or case.op not in CODEC_OPS or is_left_out(line):
+            continue
+        if line.outcome == "skipped":
+            skipped.append(case)
+        elif line.outcome in EXPRESSED:
+            expressed.append(case)
+    return contradicted(expressed, skipped)
 
 
 def finding_causes(done: Results, cases: Mapping[str, Case], supported: SupportedReleases = SUPPORTED) -> FindingCauses:
