@@ -10,6 +10,7 @@ from kafka_conformance.judge.api_limits import limits_beyond
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.reports.profiles import (
+    NO_LIMIT,
     Announced,
     AnswerCounts,
     Certification,
@@ -78,7 +79,8 @@ def test_a_testee_that_skips_everything_passes_nothing() -> None:
     """Skipped required cases leave each profile incomplete, with the reason."""
     found = certified("skipped", "I do nothing")
     assert {each.grade for each in found.profiles} == {"incomplete"}
-    assert all(each.missing["I do nothing"] > 0 and each.passed == 0 for each in found.profiles)
+    assert all(sum(each.missing.values()) > 0 == each.passed for each in found.profiles)
+    assert {"I do nothing", f"{NO_LIMIT}: I do nothing"} <= {why for each in found.profiles for why in each.missing}
     assert all(each.answered == 0 < each.skipped + each.required == each.asked for each in found.profiles)
 
 

@@ -8,7 +8,7 @@ import pytest
 from kafka_conformance.judge.api_limits import LIMITS, contradicted, limits_beyond
 from kafka_conformance.judge.observation import Skipped, observation_summary
 from kafka_conformance.judge.verdict import SEVERITIES, judge
-from kafka_conformance.reports.profiles import CONTRADICTED, certify_profiles, contradicted_skips, is_left_out
+from kafka_conformance.reports.profiles import NO_LIMIT, certify_profiles, contradicted_skips, is_left_out
 from kafka_conformance.runner.kept_results import CorpusContents, kept_files, read_kept
 from kafka_conformance.runner.results import ResultLine, Results, result_line
 from kafka_corpus.case import Case
@@ -16,6 +16,7 @@ from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import load_vectors
 
 RESULTS = Path(__file__).parents[2] / "results"
+DOCS = Path(__file__).parents[2] / "docs" / "protocol.md"
 KEPT = [file.stem for file in kept_files(RESULTS)]
 
 
@@ -40,7 +41,7 @@ def skipped(id_: str, reason: str) -> ResultLine:
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.timeout(120)  # a whole result is graded twice
 def test_skipping_what_fails_passes_no_profile(name: str) -> None:
-    """A proxy in front of a codec that skips exactly the inputs that the codec fails passes no profile of readers more."""
+    """A proxy that skips exactly the inputs that the codec behind it fails passes no profile of readers more."""
     done = kept(name)
     lines = [skipped(line.case, "not supported") if line.outcome in SEVERITIES else line for line in done.lines]
     before = {each.profile: each.grade for each in certify_profiles(done, by_id()).profiles}
@@ -72,7 +73,7 @@ def test_a_limit_that_other_answers_lack_counts_as_missing() -> None:
     (producer,) = (each for each in found.profiles if each.missing)
 
     assert producer.grade == "incomplete"
-    assert producer.missing == {f"{CONTRADICTED}: no LogAppendTime": 1}
+    assert producer.missing == {f"{NO_LIMIT}: no LogAppendTime": 1}
 
 
 def test_a_case_that_every_api_can_express_is_not_skipped() -> None:
@@ -89,6 +90,22 @@ def test_each_limit_has_a_case() -> None:
     beyond = set().union(*map(limits_beyond, by_id().values()))
 
     assert beyond == set(LIMITS)
+
+
+def test_the_protocol_names_each_limit() -> None:
+    """The tables in the docs have the limits of the list, and no others."""
+    section = DOCS.read_text(encoding="utf-8").partition("## Skips")[2].partition("\n## ")[0]
+    cells = [row.split(" | ")[0].removeprefix("| ") for row in section.splitlines() if row.startswith("| ")]
+    named = {name for cell in cells for limit in LIMITS if (name := limit) in cell}
+    rest = [cell for cell in cells if not cell.startswith("to ") and any(limit not in LIMITS for limit in parts(cell))]
+
+    assert named == set(LIMITS)
+    assert rest == []
+
+
+def parts(cell: str) -> list[str]:
+    """The limits in a cell; "offsets 0, 1, 2" and "magics 0, 1, 2" have commas of their own."""
+    return [each.replace(";", ",") for each in cell.replace("0, 1, 2", "0; 1; 2").split(", ")]
 
 
 def test_a_refusal_contradicts_no_limit() -> None:

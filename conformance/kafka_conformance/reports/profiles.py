@@ -51,8 +51,8 @@ FAILING: Final[tuple[Reach, ...]] = ("any_producer", "broker_itself", "old_logs"
 _CODEC_BITS: Final = 0x07
 # Outcomes of valid cases that were read or written.
 EXPRESSED: Final[tuple[Outcome, ...]] = ("agree", "lossy", "wrong_data")
-# The beginning of the reason of a skip that `api_limits.contradicted` finds.
-CONTRADICTED: Final = "skipped, and done in other cases"
+# The beginning of the reason of a skip that no limit of the API explains, or that other answers contradict.
+NO_LIMIT: Final = "skipped, though it is no limit of its API"
 
 
 @dataclass(frozen=True, slots=True)
@@ -492,7 +492,7 @@ def certify_profiles(
         declared = finding is not None and finding.known and finding.is_grave
         skipped = (line.why or "no reason") if line.outcome in OPEN else ""
         if line.case in without_reason:
-            skipped = f"{CONTRADICTED}: {skipped}"
+            skipped = f"{NO_LIMIT}: {skipped}"
         counted_in = finding.profile if finding is not None and finding.is_grave else role.profile
         required = role.required or fails or declared or line.case in without_reason
         counts[counted_in][role.compression].add(required=required, skipped=skipped, failed=fails, declared=declared)
@@ -500,7 +500,7 @@ def certify_profiles(
 
 
 def contradicted_skips(lines: Iterable[ResultLine], cases: Mapping[str, Case]) -> frozenset[str]:
-    """The ids of cases that a testee skipped for a limit that it does not have in other cases."""
+    """The ids of cases that a testee skipped without a limit, or for one that it does not have in other cases."""
     expressed: list[Case] = []
     skipped: list[Case] = []
     for line in lines:
