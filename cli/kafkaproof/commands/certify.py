@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -20,6 +21,7 @@ from kafka_brokers.progress import Progress, progress_of
 from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
+from kafka_conformance.reports.certificate import ORIGINS, SELF
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.profiles import PassCriteria, finding_causes
 from kafka_conformance.reports.summary import Report
@@ -41,6 +43,8 @@ from kafkaproof.commands.output import say_json
 
 # With more testees than this the tables of each stay in their files.
 MOST_TABLES: Final = 3
+# Cases that a whole run also asks with other numbers and texts.
+VARIANTS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,9 @@ class CertifySettings:
     as_json: bool
     draft: Path | None = None
     areas: bool = False
+    variants: int = 0
+    seed: str = ""
+    origin: str = SELF
     profiles: tuple[str, ...] = ()
     strict: bool = False
     supported: SupportedReleases = SUPPORTED
@@ -158,6 +165,9 @@ def _plan(
         only=settings.only,
         resume=settings.resume,
         progress=on_progress,
+        seed=settings.seed,
+        variants=settings.variants,
+        settings={"origin": settings.origin},
     )
 
 
@@ -383,6 +393,15 @@ formats_option = click.option(
     "--profile", "profiles", type=click.Choice(PROFILES), multiple=True,
     help="A profile that decides the exit code; may be repeated.  [default: those that the codec announces]",
 )  # fmt: skip
+@click.option(
+    "--variants", type=click.IntRange(min=0), metavar="N",
+    help="Cases that are also asked with other numbers and texts.  [default: 300; with --only none]",
+)  # fmt: skip
+@click.option("--seed", metavar="TEXT", help="What the variants are drawn from, to repeat a run.  [default: random]")
+@click.option(
+    "--origin", type=click.Choice(list(ORIGINS)), default=SELF, show_default=True,
+    help="Who runs it, for the certificate: its author, a CI that reruns what was submitted, or Kafkaproof.",
+)  # fmt: skip
 @click.option("--areas", is_flag=True, help="Also print all causes, the table by area, and findings.")
 @click.option("--strict", is_flag=True, help="Exit with 1 for NON_STRICT causes, too.")
 @supported_option
@@ -393,7 +412,7 @@ formats_option = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
-    **options: Any,
+    variants: int | None, seed: str | None, **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
@@ -405,7 +424,16 @@ def certify_testees(
     findings count.
     """
     folder = keeping.result_directory(folder, part=bool(options["only"]))
-    settings = CertifySettings(folder=folder, jobs=jobs or os.cpu_count() or 1, as_json=as_json, **options)
+    if variants is None:
+        variants = VARIANTS if seed or not options["only"] else 0
+    settings = CertifySettings(
+        folder=folder,
+        jobs=jobs or os.cpu_count() or 1,
+        as_json=as_json,
+        variants=variants,
+        seed=(seed or secrets.token_hex(8)) if variants else "",
+        **options,
+    )
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
     if settings.draft and len(testees) != 1:

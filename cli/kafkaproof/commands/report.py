@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -141,18 +141,21 @@ def _verify(path: Path, given: Sequence[Path], as_json: bool) -> int:
     named = testee if isinstance(testee, dict) else {}
     name = printable(f"{named.get('name', 'testee')} {named.get('version', '')}", 100)
     if as_json:
-        stated = {key: content.get(key) for key in ("certified", "certified_for")}
+        stated = {key: content.get(key) for key in ("certified", "certified_for", "origin", "variants")}
         document = {"holds": not found, "testee": name, **stated, "problems": found}
         say_json(document)
     else:
-        _print_verdict(name, content.get("certified") is True, found)
+        _print_verdict(name, content, found)
     return DISAGREEMENTS if found else OK
 
 
-def _print_verdict(name: str, certified: bool, found: Sequence[str]) -> None:
+def _print_verdict(name: str, content: Mapping[str, Any], found: Sequence[str]) -> None:
     if not found:
-        word = "certified" if certified else "not certified"
+        word = "certified" if content.get("certified") is True else "not certified"
         click.echo(f"the certificate holds: {name} is {word}, as follows from the result and this corpus")
+        checked = content.get("variants")
+        varied = f"with {checked['asked']:,} variants of cases" if checked else "without variants of cases"
+        click.echo(f"it is {content['origin']}, {varied}: whether the result was made up, only another run can tell")
         return
     click.echo(f"the certificate of {name} does not hold")
     for problem in found:

@@ -2,10 +2,13 @@
 
     {"format": "kafkaproof-certificate", "version": 2,
      "testee": {…}, "corpus": {"sha256": …}, "result": {"file": …, "sha256": …},
-     "certified": …, "certified_for": […], "reasons": […], "supported": …,
+     "origin": …, "variants": {…}, "certified": …, "certified_for": […], "reasons": […], "supported": …,
      "profiles": […], "causes": […], "informedness": …, "answered_informedness": …,
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
+
+`origin` says who ran the testee, as the run was told; no field proves it.  `variants` has the
+seed of the cases that were asked with other numbers and texts, and which were answered worse.
 
 `problems` works all of it out again from the result file and the corpus of
 this installation, without a network.  It finds a statement, a result, or a
@@ -43,6 +46,13 @@ VERSION: Final = 2
 FILE: Final = "certificate.json"
 DIGITS: Final = 6
 MOST_REASONS: Final = 20
+# Who ran the testee: what `certify --origin` is told, and the certificate's word for it.
+SELF: Final = "self"
+ORIGINS: Final[Mapping[str, str]] = {
+    SELF: "self-reported",
+    "ci": "re-run by CI",
+    "kafkaproof": "re-run by Kafkaproof",
+}
 
 
 class BadCertificate(ValueError):
@@ -60,6 +70,7 @@ def statement(made: Report, file: str, data: bytes | None = None) -> dict[str, A
         "testee": testee,
         "corpus": {"sha256": made.results.header.corpus, "cases": made.results.header.cases},
         "result": {"file": file, "sha256": sha256(data).hexdigest()},
+        "origin": origin_of(made.results),
         **_worked_out(made),
         "deviations": [msgspec.to_builtins(each) for each in made.declared],
     }
@@ -77,6 +88,7 @@ def _worked_out(made: Report) -> dict[str, Any]:
         "profiles": [msgspec.to_builtins(each) for each in made.profiled.profiles],
         "causes": [_cause(each) for each in made.profiled.causes],
         "complete": made.results.complete,
+        "variants": _variants(made.results),
         "only": made.results.header.only,
         "informedness": round(certificate.score, DIGITS),
         "answered_informedness": round(certificate.answered_score, DIGITS),
@@ -97,6 +109,16 @@ def _worked_out(made: Report) -> dict[str, Any]:
         "known": sorted(made.applied.known),
         "not_exposed": made.left_out(),
     }
+
+
+def origin_of(done: Results) -> str:
+    """Who ran the testee, in the words of `ORIGINS`."""
+    return ORIGINS.get(str(done.header.settings.get("origin")), ORIGINS[SELF])
+
+
+def _variants(done: Results) -> dict[str, Any] | None:
+    checked = None if done.footer is None else done.footer.variants
+    return None if checked is None else msgspec.to_builtins(checked)
 
 
 def _cause(cause: FoundCause) -> dict[str, Any]:

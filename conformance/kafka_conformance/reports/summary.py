@@ -49,6 +49,7 @@ from kafka_conformance.reports.profiles import (
 from kafka_conformance.runner.deviations import NO_CAUSES, Applied, Deviation, apply_deviations
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
+from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import Scenario, StepAnswer
@@ -190,10 +191,17 @@ def certify(results: Results, cases: Sequence[Case], profiled: Certification, st
 def _incomplete(results: Results) -> Iterable[str]:
     if not results.complete:
         yield f"the run is incomplete: {len(results.lines)} of {results.header.cases} cases"
+    if unlike := unlike_variants(results):
+        yield f"{len(unlike):,} variants are not answered as their cases, as that of {printable(next(iter(unlike)))}"
     if not_sent := results.counts()["not_asked"]:
         yield f"{not_sent:,} cases were not sent: the testee did not answer"
     if results.header.only:
         yield "only a part of the corpus was run"
+
+
+def unlike_variants(results: Results) -> dict[str, str]:
+    """The cases whose variants were answered worse, with how, by id; none if the run is incomplete or had none."""
+    return {} if results.footer is None or results.footer.variants is None else results.footer.variants.unlike
 
 
 def _not_passed(profiles: Sequence[ProfileResult]) -> Iterable[str]:
@@ -240,7 +248,7 @@ class Report:
         profiles, strict = self.criteria.profiles, self.criteria.strict
         if self.applied.stale or not self.results.complete or self.profiled.failed(profiles, strict=strict):
             return False
-        if self.results.counts()["not_asked"]:
+        if self.results.counts()["not_asked"] or unlike_variants(self.results):
             return False
         if self.results.header.only:
             counts = self.results.counts()

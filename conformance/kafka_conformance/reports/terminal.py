@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import IO, Final
 
@@ -26,7 +26,7 @@ from kafka_conformance.judge.verdict import OPEN, OUTCOMES, Outcome, outcome_ran
 from kafka_conformance.reports.collection import certify_command
 from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, percent_passed, profile_line, row_name
 from kafka_conformance.reports.summary import Finding, Report
-from kafka_conformance.runner.results import ResultLine
+from kafka_conformance.runner.results import ResultLine, VariantCheck
 from kafka_conformance.sanitize import printable
 
 # Lines are not wrapped when the output is a pipe.
@@ -34,6 +34,7 @@ PIPED_WIDTH: Final = 4000
 # Columns that it takes to say a finding on one line.
 WIDE: Final = 140
 MOST_FINDINGS: Final = 20
+MOST_UNLIKE: Final = 5
 OUTCOME_OF_NOT_SENT: Final = "not_asked"
 
 # Causes that a result shows, so that title, profiles, causes and the next step are ten lines.
@@ -329,6 +330,8 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.waited or heavy > 1:
         waited = f"{footer.waited:.1f} s waiting for cases that hang, {heavy:.1f} s for inputs made to take long"
         yield Text(f"                 of it, counting every worker: {waited}", style="dim")
+    if footer.variants is not None:
+        yield from _variant_lines(footer.variants)
     unstable = [
         line.case for line in report.results.lines if line.deaths and line.outcome not in ("crash", "memory", "hang")
     ]
@@ -342,6 +345,20 @@ def _ending(report: Report) -> Iterator[Text]:
         yield Text(f"ends             {ends}", style="yellow")
     for line in _lines_with(report, "flaky"):
         yield Text(f"flaky            {line.case}: {printable(line.why)}", style="yellow")
+
+
+def _variant_lines(checked: VariantCheck) -> Iterable[Text]:
+    again = f"--seed {printable(checked.seed)} repeats them"
+    if not checked.unlike:
+        text = f"variants         {checked.asked:,} cases, with other numbers and texts, were answered alike; {again}"
+        yield Text(text, style="dim")
+        return
+    text = (
+        f"variants         {len(checked.unlike):,} of {checked.asked:,} cases were answered worse with other numbers or"
+    )
+    yield Text(f"{text} texts; {again}", style="bold red")
+    for id_, how in islice(checked.unlike.items(), MOST_UNLIKE):
+        yield Text(f"                 {printable(id_)}: {printable(how)}", style="red")
 
 
 def write_summary(report: Report, path: Path) -> None:

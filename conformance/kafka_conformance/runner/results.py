@@ -64,6 +64,18 @@ class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     heavy: bool = False
 
 
+class VariantCheck(msgspec.Struct, kw_only=True):
+    """Variants of cases that were asked among them, drawn from `seed`.
+
+    `unlike` has those that were answered worse than their cases, by the case's id: both outcomes, and how.
+    """
+
+    seed: str
+    drawn: int
+    asked: int
+    unlike: dict[str, str] = {}
+
+
 class ResultFooter(msgspec.Struct, kw_only=True):
     """That it is complete, and its sums; `waited` is seconds on hung cases, `repeated` cases that ran into a limit."""
 
@@ -77,6 +89,7 @@ class ResultFooter(msgspec.Struct, kw_only=True):
     late_ends: int = 0
     first_late_end: str = ""
     repeated: int = 0
+    variants: VariantCheck | None = None
     sha256: str
 
 
@@ -284,7 +297,9 @@ def count_lines(path: Path) -> int:
 class ResultWriter(LineWriter):
     """Writes a result file; `finish` makes it complete."""
 
-    def finish_run(self, seconds: float, tallies: Sequence[Tally], repeated: int = 0) -> None:
+    def finish_run(
+        self, seconds: float, tallies: Sequence[Tally], repeated: int = 0, variants: VariantCheck | None = None
+    ) -> None:
         """Add the footer of a run that took *seconds*, with the sums of *tallies*, and close.
 
         *repeated* is the number of cases that ran into a limit and were sent again.
@@ -296,6 +311,7 @@ class ResultWriter(LineWriter):
             starts=sum(tally.starts for tally in tallies),
             strays=sum(tally.strays for tally in tallies),
             repeated=repeated,
+            variants=variants,
             first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
             late_ends=sum(tally.late_ends for tally in tallies),
             first_late_end=next((tally.first_late_end for tally in tallies if tally.first_late_end), ""),

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -26,6 +26,7 @@ from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import RequestPlan, TimedObservation, plan_requests, relevant_cases
 from kafka_conformance.runner.results import ResultLine, Results
+from kafka_conformance.runner.variant_answers import VariantAnswers
 from kafka_conformance.runner.workers import (
     LOOK_SECONDS,
     STOP_SECONDS,
@@ -63,6 +64,9 @@ class RunPlan:
         permits: CPU permits, if several runs share them; if None, the run has *jobs* permits of its own.
         rank: the run's place among those that share permits; the lowest rank goes first.
         stop: ends the run from outside.
+        seed: of the variants of cases that are asked among them; empty for none.
+        variants: the number of cases to vary.
+        settings: more settings for the header.
     """
 
     connection: ConnectionSpec
@@ -76,6 +80,9 @@ class RunPlan:
     permits: CpuPermits | None = None
     rank: int = 0
     stop: StopSignal = field(default_factory=StopSignal)
+    seed: str = ""
+    variants: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def trivial_decodes() -> list[bytes]:
@@ -101,25 +108,30 @@ def run(plan: RunPlan) -> Results:
             cases = relevant_cases(plan.cases, hello)
             total = len(cases)
             settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(workers.seconds, 3)}
+            settings |= plan.settings
             header = results.run_header(hello, plan.connection.name, plan.corpus, total, plan.only, settings)
             earlier = results.earlier_results(plan.path, header) if plan.resume else None
             if earlier is not None and earlier.complete:
                 return earlier
             lines = earlier.lines if earlier else ()
-            requests = plan_requests(cases, hello, {line.case for line in lines}, plan.jobs)
+            varied = VariantAnswers.of(cases, plan.seed, plan.variants)
+            requests = plan_requests(varied.among(cases), hello, {line.case for line in lines}, plan.jobs)
             began = time.monotonic()
             with closing(results.ResultWriter(plan.path, header, lines)) as writer:
-                writer.write(judged_line(case, skipped) for case, skipped in requests.skipped)
+                skipped = [judged_line(case, reason) for case, reason in requests.skipped]
+                writer.write(varied.kept_back(skipped))
+                total += len(varied.cases)
                 done, findings = total - requests.count, 0
                 uncertain: list[ObservedCase] = []
                 for group in _judged_groups(workers, requests, uncertain, committed=hello.committed):
-                    writer.write(group)
+                    writer.write(varied.kept_back(group))
                     done += len(group)
                     findings += sum(line.outcome in SEVERITIES for line in group)
                     plan.progress(done, total, findings)
                 # Without it, a run that is stopped before its first answer would have a footer.
                 plan.stop.check()
-                writer.finish_run(time.monotonic() - began, workers.tallies, len(uncertain))
+                checked = varied.check(results.read_results(plan.path).lines)
+                writer.finish_run(time.monotonic() - began, workers.tallies, len(uncertain), checked)
             plan.stop.check()
     except (KeyboardInterrupt, CannotRun) as error:
         if isinstance(error, CannotRun) and not plan.stop.by_user:
