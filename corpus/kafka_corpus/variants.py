@@ -190,7 +190,7 @@ def _kind(data: bytes) -> str:
 
 
 def _shape(batch: Batch) -> tuple[object, ...]:
-    """What a variant has in common with its case."""
+    """The values of a batch that a variant does not change."""
     fields = (batch.magic, batch.compression, batch.timestamp_type, batch.last_offset - batch.base_offset)
     return (*fields, batch.control, batch.transactional, batch.producer_id, *map(_record_shape, batch.records))
 

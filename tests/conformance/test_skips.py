@@ -41,7 +41,7 @@ def skipped(id_: str, reason: str) -> ResultLine:
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.timeout(120)  # a whole result is graded twice
 def test_skipping_what_fails_passes_no_profile(name: str) -> None:
-    """A proxy that skips exactly the inputs that the codec behind it fails passes no profile of readers more."""
+    """A proxy that skips exactly the inputs that its codec fails passes no further profile of readers."""
     done = kept(name)
     lines = [skipped(line.case, "not supported") if line.outcome in SEVERITIES else line for line in done.lines]
     before = {each.profile: each.grade for each in certify_profiles(done, by_id()).profiles}

@@ -47,7 +47,7 @@ def test_the_reference_answers_variants_alike(tmp_path: Path) -> None:
     assert footer is not None
     assert footer.variants is not None
     assert (footer.variants.seed, footer.variants.drawn, footer.variants.unlike) == ("abc", 40, {})
-    assert footer.variants.asked == 40
+    assert footer.variants.sent == 40
 
 
 def test_a_table_of_answers_certifies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

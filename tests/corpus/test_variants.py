@@ -61,7 +61,7 @@ def test_the_reference_answers_variants_as_their_cases(cases: dict[str, Case]) -
 
 
 def refusal(case: Case) -> tuple[object, ...]:
-    """What the reference says against the bytes of *case*."""
+    """Kind, rule and place of the reference's error."""
     assert isinstance(case.input, bytes)
     with pytest.raises(RecordFormatError) as caught:
         decode(case.input)

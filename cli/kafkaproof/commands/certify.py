@@ -43,7 +43,7 @@ from kafkaproof.commands.output import say_json
 
 # With more testees than this the tables of each stay in their files.
 MOST_TABLES: Final = 3
-# Cases that a whole run also asks with other numbers and texts.
+# Cases of which a whole run sends a variant, too.
 VARIANTS: Final = 300
 
 
@@ -395,7 +395,7 @@ formats_option = click.option(
 )  # fmt: skip
 @click.option(
     "--variants", type=click.IntRange(min=0), metavar="N",
-    help="Cases that are also asked with other numbers and texts.  [default: 300; with --only none]",
+    help="Cases that are sent with other numbers and texts, too.  [default: 300; with --only none]",
 )  # fmt: skip
 @click.option("--seed", metavar="TEXT", help="What the variants are drawn from, to repeat a run.  [default: random]")
 @click.option(

@@ -154,8 +154,8 @@ def _print_verdict(name: str, content: Mapping[str, Any], found: Sequence[str]) 
         word = "certified" if content.get("certified") is True else "not certified"
         click.echo(f"the certificate holds: {name} is {word}, as follows from the result and this corpus")
         checked = content.get("variants")
-        varied = f"with {checked['asked']:,} variants of cases" if checked else "without variants of cases"
-        click.echo(f"it is {content['origin']}, {varied}: whether the result was made up, only another run can tell")
+        varied = f"with {checked['sent']:,} variants of cases" if checked else "without variants of cases"
+        click.echo(f"it is {content['origin']}, {varied}; only another run can show that the result was not made up")
         return
     click.echo(f"the certificate of {name} does not hold")
     for problem in found:

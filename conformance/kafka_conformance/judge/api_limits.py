@@ -1,8 +1,8 @@
-"""What an API cannot express: the closed list of reasons to skip a case that a codec announces; pure.
+"""Limits of APIs: the closed list of reasons to skip a case that a codec announces; pure.
 
 A testee may skip a case only if the case is beyond a limit of this list.  Each limit
-is a property of the batch to write, or of the bytes to read, so that the judge needs
-nobody's word for it.  A skip without such a reason is no answer to the case.
+is a property of the batch to write, or of the bytes to read, so that the judge can
+check it.  A skip without such a reason is no answer to the case.
 
 A limit belongs to an API and not to a case: a codec that answers one case beyond a
 limit does not have it.  `contradicted` finds the skips for which no limit is left.
@@ -157,8 +157,8 @@ WRITERS: Final[Mapping[str, BatchLimit]] = MappingProxyType(
 # The limits of APIs that read, by name: what is beyond them, of the magics of entries and of messages inside wrappers.
 READERS: Final[Mapping[str, Callable[[Sequence[int], set[int]], bool]]] = MappingProxyType(
     {
-        "batches behind messages": lambda outer, _: outer[0] < MAGIC_VALUE_V2 <= max(outer),
-        "messages behind batches": lambda outer, _: min(outer) < MAGIC_VALUE_V2 <= outer[0],
+        "batches after messages": lambda outer, _: outer[0] < MAGIC_VALUE_V2 <= max(outer),
+        "messages after batches": lambda outer, _: min(outer) < MAGIC_VALUE_V2 <= outer[0],
         "messages of one format": lambda outer, inner: {0, 1} <= {*outer, *inner},
         "inner messages of v0 and v1": lambda _, inner: bool(inner - {0, 1}),
     }

@@ -7,8 +7,8 @@
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
 
-`origin` says who ran the testee, as the run was told; no field proves it.  `variants` has the
-seed of the cases that were asked with other numbers and texts, and which were answered worse.
+`origin` says who ran the testee; no field proves it.  `variants` has the seed of the variants
+that were sent, and which of them were answered worse than their cases.
 
 `problems` works all of it out again from the result file and the corpus of
 this installation, without a network.  It finds a statement, a result, or a
@@ -46,7 +46,7 @@ VERSION: Final = 2
 FILE: Final = "certificate.json"
 DIGITS: Final = 6
 MOST_REASONS: Final = 20
-# Who ran the testee: what `certify --origin` is told, and the certificate's word for it.
+# The names of `certify --origin`, and the words of the certificate for them.
 SELF: Final = "self"
 ORIGINS: Final[Mapping[str, str]] = {
     SELF: "self-reported",
@@ -112,7 +112,7 @@ def _worked_out(made: Report) -> dict[str, Any]:
 
 
 def origin_of(done: Results) -> str:
-    """Who ran the testee, in the words of `ORIGINS`."""
+    """The word of `ORIGINS` for the person or service that ran the testee."""
     return ORIGINS.get(str(done.header.settings.get("origin")), ORIGINS[SELF])
 
 

@@ -250,6 +250,8 @@ class Report:
             return False
         if self.results.counts()["not_asked"] or unlike_variants(self.results):
             return False
+        if not self.profiled.deciding(profiles):
+            return False
         if self.results.header.only:
             counts = self.results.counts()
             return sum(counts[name] for name in OPEN) < len(self.results.lines)

@@ -350,11 +350,11 @@ def _ending(report: Report) -> Iterator[Text]:
 def _variant_lines(checked: VariantCheck) -> Iterable[Text]:
     again = f"--seed {printable(checked.seed)} repeats them"
     if not checked.unlike:
-        text = f"variants         {checked.asked:,} cases, with other numbers and texts, were answered alike; {again}"
+        text = f"variants         {checked.sent:,} cases, with other numbers and texts, were answered alike; {again}"
         yield Text(text, style="dim")
         return
     text = (
-        f"variants         {len(checked.unlike):,} of {checked.asked:,} cases were answered worse with other numbers or"
+        f"variants         {len(checked.unlike):,} of {checked.sent:,} cases were answered worse with other numbers or"
     )
     yield Text(f"{text} texts; {again}", style="bold red")
     for id_, how in islice(checked.unlike.items(), MOST_UNLIKE):

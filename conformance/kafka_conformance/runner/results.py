@@ -65,14 +65,14 @@ class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class VariantCheck(msgspec.Struct, kw_only=True):
-    """Variants of cases that were asked among them, drawn from `seed`.
+    """Variants of cases that were sent among them, drawn from `seed`.
 
     `unlike` has those that were answered worse than their cases, by the case's id: both outcomes, and how.
     """
 
     seed: str
     drawn: int
-    asked: int
+    sent: int
     unlike: dict[str, str] = {}
 
 

@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
@@ -64,7 +65,7 @@ class RunPlan:
         permits: CPU permits, if several runs share them; if None, the run has *jobs* permits of its own.
         rank: the run's place among those that share permits; the lowest rank goes first.
         stop: ends the run from outside.
-        seed: of the variants of cases that are asked among them; empty for none.
+        seed: of the variants that are sent among the cases; empty for none.
         variants: the number of cases to vary.
         settings: more settings for the header.
     """
@@ -107,7 +108,11 @@ def run(plan: RunPlan) -> Results:
             hello = workers.start(trivial_decodes())
             cases = relevant_cases(plan.cases, hello)
             total = len(cases)
-            settings = {"jobs": plan.jobs, "memory": plan.connection.memory, "seconds": round(workers.seconds, 3)}
+            settings: dict[str, Any] = {
+                "jobs": plan.jobs,
+                "memory": plan.connection.memory,
+                "seconds": round(workers.seconds, 3),
+            }
             settings |= plan.settings
             header = results.run_header(hello, plan.connection.name, plan.corpus, total, plan.only, settings)
             earlier = results.earlier_results(plan.path, header) if plan.resume else None

@@ -1,4 +1,4 @@
-"""Variants of cases that a run asks among its cases, and whether they are answered as these.
+"""Variants that a run sends among its cases, and whether they are answered as these.
 
 A codec answers a variant as it answers its case: it does not know one from the other.  A
 testee that answers a case rightly and its variant wrongly, or not at all, has learned the
@@ -47,11 +47,9 @@ class VariantAnswers:
             return None
         own = {line.case: line for line in lines}
         pairs = [(own[case_of(line.case)], line) for line in self.lines]
-        asked = [pair for pair in pairs if not pair[1].observation.get("by_runner")]
-        unlike = {line.case: _difference(line, varied) for line, varied in asked if is_worse(line, varied)}
-        return VariantCheck(
-            seed=self.seed, drawn=len(self.cases), asked=len(asked), unlike=dict(sorted(unlike.items()))
-        )
+        sent = [pair for pair in pairs if not pair[1].observation.get("by_runner")]
+        unlike = {line.case: _difference(line, varied) for line, varied in sent if is_worse(line, varied)}
+        return VariantCheck(seed=self.seed, drawn=len(self.cases), sent=len(sent), unlike=dict(sorted(unlike.items())))
 
 
 def is_worse(line: ResultLine, varied: ResultLine) -> bool:
