@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from kafka_conformance.reports.collection import cases_by_id, read_collection
 from kafka_conformance.runner.results import ResultLine, read_results
-from kafka_conformance.runner.variant_answers import is_worse
+from kafka_conformance.runner.run import is_worse
 from kafkaproof.cli import kafkaproof
 
 # It answers with the reference what it has learned, and refuses all else.

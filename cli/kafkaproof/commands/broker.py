@@ -14,10 +14,9 @@ from kafka_brokers import jars, java
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, Release, find_release
-from kafkaproof.cli import OK
+from kafkaproof.cli import OK, say_json
 from kafkaproof.commands.broker_answers import compare_command, record_command
 from kafkaproof.commands.broker_certify import certify_broker
-from kafkaproof.commands.output import say_json
 
 # Seconds between two looks at a broker that runs in the foreground.
 LOOK: Final = 0.5

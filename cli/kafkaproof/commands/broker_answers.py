@@ -20,8 +20,7 @@ from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
 from kafka_corpus.vectors import load_vectors, package_root
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 
 DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
 MOST_SHOWN: Final = 40

@@ -23,9 +23,8 @@ from kafka_conformance.runner.requests import select
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-from kafkaproof.cli import DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.cli import DISAGREEMENTS, INTERRUPTED, OK, say_json
 from kafkaproof.commands.certify import declared_option, formats_option, write_report
-from kafkaproof.commands.output import say_json
 
 
 def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:

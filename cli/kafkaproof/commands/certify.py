@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -38,8 +38,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.known_issues import BadIssueList
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash, load_vectors
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 
 # With more testees than this the tables of each stay in their files.
 MOST_TABLES: Final = 3
@@ -107,11 +106,11 @@ def certify_several(names: Sequence[str], cases: Sequence[Case], settings: Certi
         with _usage_errors():
             check_together(names, settings.formats, settings.folder)
     done: dict[str, CertifyOutcome] = {}
-    with progress_of(names) as on_progress:
+    with progress_of(names) as on_progress, ExitStack() as locks:
         plans = {
             name: plan
             for name in dict.fromkeys(names)
-            if (plan := _plan(name, cases, settings, on_progress(name), done))
+            if (plan := _plan(name, cases, settings, on_progress(name), done, locks))
         }
         planned = list(plans)
         together = ParallelRuns(list(plans.values()), settings.jobs)
@@ -142,16 +141,21 @@ def _usage_errors() -> Iterator[None]:
 
 
 def _plan(
-    name: str, cases: Sequence[Case], settings: CertifySettings, on_progress: Progress, done: dict[str, CertifyOutcome]
+    name: str,
+    cases: Sequence[Case],
+    settings: CertifySettings,
+    on_progress: Progress,
+    done: dict[str, CertifyOutcome],
+    locks: ExitStack,
 ) -> RunPlan | None:
-    """The run of testee *name*; if it cannot run, None, and the reason is in *done*."""
+    """The run of testee *name*, its folder reserved in *locks*; if it cannot run, None, and *done* has the reason."""
     path = settings.folder / folder_name(name) / results.FILE
     memory = None if settings.memory is None else settings.memory * MIB
     try:
         connection = connect(name, memory=memory)
         with _usage_errors():
             keeping.check_covers_result(path, settings.only, len(cases))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        locks.enter_context(keeping.reserved(path.parent))
     except (CannotRun, OSError) as error:
         done[name] = _cannot_run(name, error)
         return None

@@ -28,9 +28,8 @@ from kafka_conformance.testees.connection import BadConnect, CannotRun, Connecti
 from kafka_conformance.testees.known import check_connect, connect, known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 from kafkaproof.commands.certify import name_list_parser
-from kafkaproof.commands.output import say_json
 
 NONE: Final = "none"
 # Named here as well, so that a wrong option needs no template engine.

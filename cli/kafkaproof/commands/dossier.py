@@ -17,8 +17,7 @@ from kafka_conformance.judge import reach
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.known_issues import BadIssueList
-from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 
 MEASURED: Final = "kafkaproof-results/reach"
 

@@ -19,8 +19,7 @@ from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus.vectors import package_root
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS
-from kafkaproof.cli import INTERRUPTED, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import INTERRUPTED, OK, say_json
 from kafkaproof.refresh import corpus, known_findings, results
 from kafkaproof.refresh.plan import CannotDo, CheckoutPlaces, RefreshState, RefreshTask
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,11 +23,11 @@ from kafka_conformance.reports.collection import (
     read_collection,
 )
 from kafka_conformance.runner.deviations import Deviation
+from kafka_conformance.runner.keeping import reserved
 from kafka_conformance.runner.results import Results, Unusable, read_results
 from kafka_conformance.sanitize import printable
-from kafkaproof.cli import DISAGREEMENTS, OK
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.certify import declared_option
-from kafkaproof.commands.output import say_json
 
 existing = click.Path(path_type=Path, exists=True)
 
@@ -74,9 +75,21 @@ def report_results(
     except Unusable as error:
         raise click.UsageError(printable(str(error))) from error
     pages = [path.name for path in beside if path.suffix == ".html"]
-    written = beside + output.write_outputs(collection, out, pages, finding_program)
+    with _file_errors(), reserved(out):
+        written = beside + output.write_outputs(collection, out, pages, finding_program)
     _print_reports(collection, written, out, as_json)
     sys.exit(DISAGREEMENTS if any(_worse(collection)) else OK)
+
+
+@contextmanager
+def _file_errors() -> Iterator[None]:
+    """Show a folder that is in use, or cannot be written to, as one line and exit code 3."""
+    try:
+        yield
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        click.echo(printable(f"{name}{error.strerror or error}", 2000), err=True)
+        sys.exit(CANNOT_RUN)
 
 
 def _plain(paths: Sequence[Path], crossed: Sequence[Path]) -> list[Path]:

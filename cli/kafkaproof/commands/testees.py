@@ -18,8 +18,7 @@ from kafka_conformance.runner.smoke import smoke as run_checks
 from kafka_conformance.testees import recipe
 from kafka_conformance.testees.connection import ENGINE, BadConnect, CannotRun
 from kafka_conformance.testees.known import KNOWN, KnownTestee, connect, find_testee, known_testees
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 
 
 @click.command("smoke")

@@ -61,8 +61,9 @@ class SpawnServer:
         message, pipes, _, _ = socket.recv_fds(self._line, LONGEST, PIPES)
         if message == SPAWN and len(pipes) == PIPES:
             self._spawn(pipes[:3], pipes[3])
-        elif message:
-            os.waitpid(int(message), 0)
+        elif message.isdigit():
+            with suppress(ChildProcessError):
+                os.waitpid(int(message), 0)
         return bool(message)
 
     def _spawn(self, pipes: list[int], status: int) -> None:

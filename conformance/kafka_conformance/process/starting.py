@@ -166,15 +166,15 @@ class SpawnedProcess:
         """Wait until it is there.  Raises `OSError` if it will not be."""
         said = b"" if self.pid else self._read(SPAWN_SECONDS)
         if said:
-            self.pid = int(said)
-        elif not self.pid:
+            self.pid = reported_number(said, 0)
+        if not self.pid:
             self._let_go()
             raise OSError("the process that makes it is gone, or does not answer")
 
     def abandon(self) -> None:
         """End a process that was never used."""
         said = b"" if self.pid else self._read(GONE_SECONDS)
-        pid = int(said or self.pid)
+        pid = reported_number(said, self.pid)
         if pid and not self.ended():
             with suppress(OSError):
                 os.killpg(pid, signal.SIGKILL)
@@ -187,7 +187,7 @@ class SpawnedProcess:
     def reap(self) -> int:
         """Its exit code; that of a kill if the server ended first."""
         if self._code is None:
-            self._code = int(self._read(None) or -9)
+            self._code = reported_number(self._read(None), -9)
             self._status.close()
             self.end = None
             try:
@@ -386,3 +386,15 @@ def _ask_hello(process: Process) -> None:
 def _there(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
+
+
+def reported_number(line: bytes, default: int) -> int:
+    """The number in a *line* of the spawn server; *default* if another process wrote into the pipe.
+
+    >>> reported_number(b"-9", 0), reported_number(b"x", 1)
+    (-9, 1)
+    """
+    try:
+        return int(line)
+    except ValueError:
+        return default

@@ -30,13 +30,14 @@ from kafka_brokers.releases import BadRangeError, parse_supported
 from kafka_conformance import installed_version
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.reports.collection import remade
-from kafka_conformance.reports.profiles import FoundCause, PassCriteria
+from kafka_conformance.reports.profiles import FoundCause, PassCriteria, is_left_out
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import results
 from kafka_conformance.runner.deviations import Deviation
-from kafka_conformance.runner.requests import is_relevant, select
+from kafka_conformance.runner.requests import is_relevant, select, unsupported
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import indented_json, printable
+from kafka_conformance.testees.protocol import PROTOCOL, HelloReply
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash
@@ -74,7 +75,7 @@ def statement(made: Report, file: str, data: bytes | None = None) -> dict[str, A
         **_worked_out(made),
         "deviations": [msgspec.to_builtins(each) for each in made.declared],
     }
-    return content | {"sha256": _hash(content)}
+    return content | {"sha256": statement_hash(content)}
 
 
 def _worked_out(made: Report) -> dict[str, Any]:
@@ -137,7 +138,8 @@ def _skips(made: Report) -> dict[str, int]:
     return dict(most[:MOST_REASONS])
 
 
-def _hash(content: Mapping[str, Any]) -> str:
+def statement_hash(content: Mapping[str, Any]) -> str:
+    """The hash of the fields of a certificate, its own hash left out."""
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
@@ -174,7 +176,7 @@ def result_of(content: Mapping[str, Any], path: Path) -> Path:
 
 def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]) -> Iterator[str]:
     """Statements of a certificate that do not hold, one line each; none if all hold."""
-    if content.get("sha256") != _hash({name: value for name, value in content.items() if name != "sha256"}):
+    if content.get("sha256") != statement_hash({name: value for name, value in content.items() if name != "sha256"}):
         yield "the certificate was changed after it was made: its own hash does not fit"
     try:
         done = results.read_results(result)
@@ -191,6 +193,8 @@ def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]
     except BadRangeError as error:
         yield f"its supported releases are none: {printable(str(error))}"
         return
+    if content.get("kafkaproof") != installed_version():
+        yield f"Kafkaproof {printable(str(content.get('kafkaproof')), 100)} made it, and here is {installed_version()}"
     yield from _of_result(done, cases)
     if done.header.corpus == corpus_hash():
         yield from _different(content, remade(done, cases, declared, result, criteria))
@@ -207,6 +211,22 @@ def _of_result(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
     wrong = [line.case for line in done.lines if line.case in cases and not _fits(line, cases[line.case])]
     if wrong:
         yield f"{_cases(wrong)} not as the corpus has it: {printable(wrong[0])}"
+    yield from _not_as_announced(done, cases)
+
+
+def _not_as_announced(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
+    """Cases that the runner would have sent to a testee with this hello and did not, or the other way round."""
+    fields = {name: value for name, value in done.header.testee.items() if name in HelloReply.__struct_fields__}
+    try:
+        hello = msgspec.convert({"protocol": PROTOCOL, **fields}, HelloReply)
+    except msgspec.ValidationError:
+        return  # of a broker, which announces nothing
+    lines = [line for line in done.lines if line.case in cases]
+    announced = {line.case: unsupported(cases[line.case], hello) is None for line in lines}
+    if unsent := [line.case for line in lines if is_left_out(line) and announced[line.case]]:
+        yield f"{_cases(unsent)} left out, although the testee announces its formats: {printable(unsent[0])}"
+    if sent := [line.case for line in lines if not is_left_out(line) and not announced[line.case]]:
+        yield f"{_cases(sent)} answered, although the testee does not announce its formats: {printable(sent[0])}"
 
 
 def coverage(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
@@ -218,6 +238,9 @@ def coverage(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
     strange = sorted(set(present) - cases.keys())
     if strange:
         yield f"{_cases(strange)} not in the corpus: {printable(strange[0])}"
+    chosen = {case.id for case in select(list(cases.values()), done.header.only)}
+    if unchosen := [case for case in present if case in cases and case not in chosen]:
+        yield f"{_cases(unchosen)} not of the cases that were selected: {printable(unchosen[0])}"
     if done.complete and not done.header.testee.get("broker"):
         missing = sorted(_due(done, cases.values()) - set(present))
         if missing:
@@ -242,6 +265,8 @@ def _fits(line: results.ResultLine, case: Case) -> bool:
 def _different(content: Mapping[str, Any], made: Report) -> Iterator[str]:
     """Fields that do not follow from the result."""
     expected = statement(made, "")
+    for name in sorted(content.keys() - expected.keys()):
+        yield f"there is no field {printable(name, 100)} in a certificate"
     for name in expected.keys() - {"sha256", "kafkaproof"}:
         stated, follows = content.get(name), expected[name]
         if name == "result":

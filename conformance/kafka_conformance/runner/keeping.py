@@ -2,12 +2,15 @@
 
 A run of some cases has a directory of its own, unless the user names one; a directory that holds
 the result of all cases is refused.  A page about several testees, and a history of releases, are
-not replaced by one about fewer.
+not replaced by one about fewer.  While a run writes to a directory, no other may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +27,36 @@ DEFAULT_HELP: Final = f"{WHOLE}; {PART} for a part of the cases"
 REPORT_HINT: Final = "--report DIR writes into another directory"
 # In a directory of pages: the testees that each page is about, by the page's file name.
 PAGES: Final = "pages.json"
+
+
+# In a directory of results: locked by the process that writes there, whose id is in it.
+LOCK: Final = ".lock"
+MAX_LOCK: Final = 32
+
+
+class InUse(OSError):
+    """Another process writes to the directory."""
+
+
+@contextmanager
+def reserved(folder: Path) -> Iterator[None]:
+    """Hold the lock of *folder*, which is made if need be; the system releases it when the process ends.
+
+    Raises:
+        InUse: another process has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = printable(file.read(MAX_LOCK).strip()) or "unknown"
+            raise InUse(f"{printable(str(folder), 500)} is in use by process {holder}; {REPORT_HINT}") from None
+        file.truncate(0)
+        file.write(b"%d\n" % os.getpid())
+        file.flush()
+        yield
 
 
 class WouldReplace(Unusable):

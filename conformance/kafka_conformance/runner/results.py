@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,13 +23,14 @@ from kafka_conformance.runner.requests import Tally
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.vector_format import CODEC_OPS
 
 FORMAT: Final = "kafkaproof-result"
 VERSION: Final = 1
 FILE: Final = "result.ndjson"
 
 
-class ResultHeader(msgspec.Struct, kw_only=True):
+class ResultHeader(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The testee, the corpus and the settings of a run."""
 
     format: str = FORMAT
@@ -41,7 +42,7 @@ class ResultHeader(msgspec.Struct, kw_only=True):
     settings: dict[str, Any]
 
 
-class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One case, as judged.
 
     `ms` is what it took, `deaths` how often the process died over it, `heavy`
@@ -64,7 +65,7 @@ class ResultLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     heavy: bool = False
 
 
-class VariantCheck(msgspec.Struct, kw_only=True):
+class VariantCheck(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Variants of cases that were sent among them, drawn from `seed`.
 
     `unlike` has those that were answered worse than their cases, by the case's id: both outcomes, and how.
@@ -76,7 +77,7 @@ class VariantCheck(msgspec.Struct, kw_only=True):
     unlike: dict[str, str] = {}
 
 
-class ResultFooter(msgspec.Struct, kw_only=True):
+class ResultFooter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """That it is complete, and its sums; `waited` is seconds on hung cases, `repeated` cases that ran into a limit."""
 
     complete: bool = True
@@ -91,6 +92,10 @@ class ResultFooter(msgspec.Struct, kw_only=True):
     repeated: int = 0
     variants: VariantCheck | None = None
     sha256: str
+
+
+# What a header says of its testee: its hello, the way to it, and whether it is a broker.
+TESTEE_FIELDS: Final = frozenset((*HelloReply.__struct_fields__, "connect", "broker"))
 
 
 class Unusable(ValueError):
@@ -155,15 +160,46 @@ def read_results(path: Path) -> Results:
     if not whole:
         raise Unusable(f"{path}: there is no header")
     end = whole.pop() if len(whole) > 1 and whole[-1].startswith(_FOOTER_START) else None
-    try:
-        header = _headers.decode(whole[0])
-        lines = tuple(map(_lines.decode, whole[1:]))
-        footer = None if end is None else _footers.decode(end)
-    except msgspec.DecodeError as error:
-        raise Unusable(f"{path}: not a result: {error}") from error
+    header = _decoded(_headers, whole[0], path, 1)
+    lines = tuple(_decoded(_lines, line, path, number) for number, line in enumerate(whole[1:], 2))
+    footer = None if end is None else _decoded(_footers, end, path, len(whole) + 1)
+    found = Results(header, lines, footer)
     if footer:
         check_footer_hash(footer.sha256, whole, path)
-    return Results(header, lines, footer)
+    for number, problem in contradictions(found):
+        raise Unusable(f"{path}:{number}: {problem}")
+    return found
+
+
+_Read = TypeVar("_Read")
+
+
+def _decoded(decoder: msgspec.json.Decoder[_Read], line: bytes, path: Path, number: int) -> _Read:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unusable(f"{path}:{number}: not a result: {error}") from error
+
+
+def contradictions(found: Results) -> Iterator[tuple[int, str]]:
+    """Contradictions in a result file, each with the number of its line."""
+    header, lines, footer = found.header, found.lines, found.footer
+    if (header.format, header.version) != (FORMAT, VERSION):
+        yield 1, f"not a {FORMAT} of version {VERSION}"
+    if unknown := sorted(header.testee.keys() - TESTEE_FIELDS):
+        yield 1, f"testee: there is no field {printable(unknown[0], MAX_NAME)}"
+    if header.testee.get("broker"):
+        for number, line in enumerate(lines, 2):
+            if line.op in CODEC_OPS:
+                yield number, f"{printable(line.case)}: no broker gets a case of {line.op}"
+        if header.testee.get("decode") or header.testee.get("encode"):
+            yield 1, "testee: a broker announces no formats to decode or encode"
+    if footer is not None:
+        last = len(lines) + 2
+        if {name: count for name, count in footer.counts.items() if count} != dict(+Counter(x.outcome for x in lines)):
+            yield last, "counts: they are not those of the lines"
+        if not footer.complete or len(lines) != header.cases:
+            yield last, f"complete: there are {len(lines)} of {header.cases} cases"
 
 
 def read_result_header(path: Path) -> ResultHeader:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,12 +22,11 @@ from typing import Any
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
 from kafka_conformance.judge.plain_reading import plain_mark
-from kafka_conformance.judge.verdict import SEVERITIES, judge
+from kafka_conformance.judge.verdict import OPEN, SEVERITIES, judge
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import RequestPlan, TimedObservation, plan_requests, relevant_cases
-from kafka_conformance.runner.results import ResultLine, Results
-from kafka_conformance.runner.variant_answers import VariantAnswers
+from kafka_conformance.runner.results import ResultLine, Results, VariantCheck
 from kafka_conformance.runner.workers import (
     LOOK_SECONDS,
     STOP_SECONDS,
@@ -37,8 +36,10 @@ from kafka_conformance.runner.workers import (
     needs_repeat,
     verdict_of_repeats,
 )
+from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_corpus.case import Case
+from kafka_corpus.variants import case_of, is_variant, variants
 from kafka_records import Batch, Record, encode
 
 
@@ -177,6 +178,56 @@ def judged_line(case: Case, observation: Observation, seconds: float = 0.0, deat
     summary = observation_summary(observation, finding=verdict.outcome != "agree")
     summary |= plain_mark(case, observation, accepted=verdict.outcome == "accepts_invalid")
     return results.result_line(case, verdict, summary, seconds, deaths)
+
+
+# Variants: a codec answers one as its case.  A testee that answers a case rightly and its variant wrongly, or not at
+# all, has learned the corpus, or has a defect that the values of the case do not show.
+
+
+@dataclass(slots=True)
+class VariantAnswers:
+    """The variants of one run, and their lines, which go into no result file."""
+
+    seed: str
+    cases: Sequence[Case]
+    lines: list[ResultLine] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, cases: Sequence[Case], seed: str, count: int) -> VariantAnswers:
+        """Variants of *count* of the *cases*, drawn from *seed*; none if it is empty."""
+        return cls(seed, variants(cases, seed, count) if seed else ())
+
+    def among(self, cases: Sequence[Case]) -> list[Case]:
+        """*cases* with the variants between them."""
+        return sorted((*cases, *self.cases), key=lambda case: case.id) if self.cases else list(cases)
+
+    def kept_back(self, lines: Iterable[ResultLine]) -> list[ResultLine]:
+        """*lines* without those of variants, which are kept here."""
+        rest: list[ResultLine] = []
+        for line in lines:
+            (self.lines if is_variant(line.case) else rest).append(line)
+        return rest
+
+    def check(self, lines: Iterable[ResultLine]) -> VariantCheck | None:
+        """The variants compared with the *lines* of their cases; None if there are none."""
+        if not self.seed:
+            return None
+        own = {line.case: line for line in lines}
+        pairs = [(own[case_of(line.case)], line) for line in self.lines]
+        sent = [pair for pair in pairs if not pair[1].observation.get("by_runner")]
+        unlike = {line.case: _difference(line, varied) for line, varied in sent if is_worse(line, varied)}
+        return VariantCheck(seed=self.seed, drawn=len(self.cases), sent=len(sent), unlike=dict(sorted(unlike.items())))
+
+
+def is_worse(line: ResultLine, varied: ResultLine) -> bool:
+    """Whether a variant was answered wrongly where its case was not, or was skipped where its case was answered."""
+    if varied.outcome in SEVERITIES:
+        return line.outcome not in SEVERITIES
+    return varied.outcome in OPEN and line.outcome not in OPEN
+
+
+def _difference(line: ResultLine, varied: ResultLine) -> str:
+    return printable(f"{line.outcome}, and of the variant {varied.outcome}: {varied.why}")
 
 
 Outcome = Results | Exception

@@ -225,6 +225,9 @@ class Sandbox:
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")
+        if problem := protocol.name_problem(hello):
+            child.kill()
+            raise CannotRun(f"{name}: {problem}")
         self._child = child
         self._learnt.hello = hello
         self._learnt.quick = self._learnt.quick or ((used := child.usage()) is not None and used.seconds < QUICK)

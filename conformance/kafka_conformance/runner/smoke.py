@@ -127,6 +127,7 @@ def _say_hello(talk: _Talk) -> Generator[SmokeCheck, None, HelloReply]:
         yield SmokeCheck("hello", f"not a hello reply: {hello.text}")
         raise _Stop("there is no hello to go on with")
     problem = "" if hello.protocol == protocol.PROTOCOL else f"it speaks protocol {hello.protocol}"
+    problem = problem or protocol.name_problem(hello)
     unknown = set(hello.decode.magics + hello.encode.magics) - {0, 1, 2}
     problem = problem or (f"it announces magic {sorted(unknown)}" if unknown else "")
     about = ", ".join(filter(None, (f"{hello.name} {hello.version}", hello.language, hello.runtime)))

@@ -11,6 +11,7 @@ if the stored schema differs from the models.
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from importlib.resources import files
@@ -33,6 +34,11 @@ LEAKED: Final = "other"
 # A reply longer than this is refused before it is read to its end: 32 MiB of
 # JSON hold 24 MiB of record data, and no case needs that much.
 MAX_LINE: Final = 32 * 1024 * 1024
+
+# What a testee may call itself, its version, language and runtime; the last two may be empty.
+NAME_ALPHABET: Final = "letters and digits of ASCII, spaces, and . _ + - ( ) , ~"
+MAX_NAME: Final = 100
+_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9 ._+(),~-]{{0,{MAX_NAME - 1}}}")
 
 Aborted = tuple[int, int]
 
@@ -202,6 +208,15 @@ def parse_request(line: bytes) -> RequestLine:
     """The request in *line*; raises `msgspec.DecodeError` (a `ValueError`)."""
     request: RequestLine = _requests.decode(line)
     return request
+
+
+def name_problem(hello: HelloReply) -> str:
+    """Why the names of *hello* cannot be used; empty if they can.  They go into files and reports of many formats."""
+    for field in ("name", "version", "language", "runtime"):
+        value = getattr(hello, field)
+        if not _NAME.fullmatch(value) and (value or field in ("name", "version")):
+            return f"its {field} {printable(repr(value), MAX_NAME)} is not 1 to {MAX_NAME} of {NAME_ALPHABET}"
+    return ""
 
 
 def parse_hello(line: bytes) -> HelloReply | Stray:

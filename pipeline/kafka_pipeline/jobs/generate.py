@@ -22,9 +22,19 @@ from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import cases
 from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, index_batches
 from kafka_pipeline.jobs.space import Space, grid_hash, model_grid
-from kafka_pipeline.spark import tables
 from kafka_pipeline.spark.manifest import MANIFEST, OtherRun, OutputManifest, complete, exclusive_run, take_up, unsound
-from kafka_pipeline.spark.shards import FileReceipt, Job, ProgressFactory, Receipt, put_table, read_batches, run
+from kafka_pipeline.spark.shards import (
+    FileReceipt,
+    Job,
+    ProgressFactory,
+    Receipt,
+    put_table,
+    query_table,
+    read_batches,
+    run,
+    spark_failures,
+    view,
+)
 
 FORMAT: Final = "kafkaproof cases"
 STAGED: Final = "staged"
@@ -137,8 +147,8 @@ def staging_job(settings: Generate) -> Job:
 
 def _list(spark: Any, settings: Generate) -> None:
     """Have Spark list the rows that go; they are taken from there shard by shard."""
-    tables.view(spark, "staged", settings.out / STAGED)
-    with tables.spark_failures():
+    view(spark, "staged", settings.out / STAGED)
+    with spark_failures():
         rows = spark.sql(cases.query(settings.shard_rows, settings.per_shape))
         rows.repartition("shard").write.mode("overwrite").partitionBy("shard").parquet(str(settings.out / LISTED))
 
@@ -180,9 +190,9 @@ def keeping_job(settings: Generate, out: Path | None = None, *, from_numbers: bo
 
 def _cover(spark: Any, settings: Generate) -> tuple[FileReceipt, dict[str, Any]]:
     """Write the coverage table; its receipt, and the counts of the manifest."""
-    tables.view(spark, "cases", settings.out / CASES)
-    covered = cases.coverage_table(tables.query_table(spark, cases.COVERAGE_QUERY), model_grid())
-    shapes = tables.query_table(spark, cases.SHAPES).to_pylist()[0]["shapes"]
+    view(spark, "cases", settings.out / CASES)
+    covered = cases.coverage_table(query_table(spark, cases.COVERAGE_QUERY), model_grid())
+    shapes = query_table(spark, cases.SHAPES).to_pylist()[0]["shapes"]
     return put_table(settings.out, COVERAGE, covered), {**cases.coverage_summary(covered), "shapes": shapes}
 
 

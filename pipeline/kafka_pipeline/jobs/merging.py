@@ -41,8 +41,7 @@ from kafka_fuzz.campaign.replay import replay_known_findings
 from kafka_fuzz.findings import FINDINGS_FOLDER, FuzzFinding, write_atomically, write_finding
 from kafka_fuzz.mutate import MutantCell
 from kafka_pipeline.jobs.rounds import COUNTS, MILLISECONDS, PROGRESS, SCHEMA, fill, row_finding
-from kafka_pipeline.spark import tables
-from kafka_pipeline.spark.shards import read_batches, required_schema
+from kafka_pipeline.spark.shards import query_table, read_batches, required_schema, spark_failures, view
 
 _CELL: Final = ", ".join(MutantCell._fields)
 # Columns that distinguish rows of inputs; their order decides which of two is kept.
@@ -89,16 +88,16 @@ def merge_corpora(spark: Any, new: Path, before: Path) -> pa.Table:
     names = ", ".join(name for name in SCHEMA.names if name != "shard")
     parts = []
     if any(new.glob("*/*.parquet")):
-        tables.view(spark, "new", new)
+        view(spark, "new", new)
         parts.append(f"SELECT {names} FROM new")
     if before.exists():
-        tables.view(spark, "before", before.parent)
+        view(spark, "before", before.parent)
         parts.append(f"SELECT {names} FROM before")
     if not parts:
         return SCHEMA.empty_table()
-    with tables.spark_failures():
+    with spark_failures():
         spark.sql(" UNION ALL ".join(parts)).createOrReplaceTempView("seen")
-    return pa.concat_tables([_filled(tables.query_table(spark, query)) for query in (CORPUS, FALLEN)])
+    return pa.concat_tables([_filled(query_table(spark, query)) for query in (CORPUS, FALLEN)])
 
 
 def _filled(table: pa.Table) -> pa.Table:
@@ -145,13 +144,13 @@ class Assembled:
         """Whether there is anything to ask about."""
         there = any(self._rounds.rglob("*.parquet"))
         if there:
-            tables.view(self._spark, "rounds", self._rounds)
+            view(self._spark, "rounds", self._rounds)
         return there
 
     @cached_property
     def findings(self) -> list[BestInput]:
         """The findings of all rounds, counts added up."""
-        rows = tables.query_table(self._spark, FINDINGS_QUERY).to_pylist() if self._view else []
+        rows = query_table(self._spark, FINDINGS_QUERY).to_pylist() if self._view else []
         return [
             BestInput(row_finding(row["best"] | {"key": row["key"], "count": row["count"]}), row["best"]["data"],
                  (row["first"]["round"], row["first"]["shard"]))
@@ -172,7 +171,7 @@ class Assembled:
         """The cells that were reached, by target."""
         if not self._view:
             return CELLS_SCHEMA.empty_table()
-        return tables.query_table(self._spark, CELLS).cast(CELLS_SCHEMA)
+        return query_table(self._spark, CELLS).cast(CELLS_SCHEMA)
 
     def write(self, out: Path, text: str, seed: int, reports: Iterable[ShardReport]) -> None:
         """Write the folder; what an earlier attempt left of it goes."""

@@ -30,7 +30,6 @@ from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, from_wire
-from kafka_pipeline.spark import tables
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     OtherRun,
@@ -42,7 +41,17 @@ from kafka_pipeline.spark.manifest import (
     unsound,
 )
 from kafka_pipeline.spark.needs import BadShard
-from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt, put_table, read_batches, required_schema, run
+from kafka_pipeline.spark.shards import (
+    Job,
+    ProgressFactory,
+    Receipt,
+    put_table,
+    query_table,
+    read_batches,
+    required_schema,
+    run,
+    view,
+)
 
 SCHEMA: Final = required_schema(
     {
@@ -316,9 +325,9 @@ def _count(batch: pa.RecordBatch) -> dict[str, int]:
 
 
 def _compared(spark: Any, settings: Sweep, given: OutputManifest, receipts: Sequence[Receipt]) -> OutputManifest:
-    tables.view(spark, "observations", settings.out / OBSERVATIONS)
-    tables.view(spark, "cases", settings.cases / "cases")
-    vectors, clusters = tables.query_table(spark, VECTORS), tables.query_table(spark, CLUSTERS)
+    view(spark, "observations", settings.out / OBSERVATIONS)
+    view(spark, "cases", settings.cases / "cases")
+    vectors, clusters = query_table(spark, VECTORS), query_table(spark, CLUSTERS)
     files = [file for receipt in receipts for file in receipt.files]
     files += [put_table(settings.out, VECTORS_FOLDER, vectors), put_table(settings.out, CLUSTERS_FOLDER, clusters)]
     rows, names = vectors.to_pylist(), sorted(map(folder_of_testee, settings.testees))

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -390,3 +390,38 @@ class _watched:
             if done > last:
                 last = done
                 self._on_progress(done)
+
+
+# As tables of Spark
+
+
+def view(spark: Any, name: str, folder: Path) -> None:
+    """Call the Parquet files below *folder* *name*; parts of their path are columns.
+
+    Raises:
+        PipelineError: a file cannot be read.
+    """
+    with spark_failures():
+        files = spark.read.option("basePath", str(folder)).option("recursiveFileLookup", "false").parquet(str(folder))
+        files.withColumnsRenamed(OLD_COLUMNS).createOrReplaceTempView(name)
+
+
+def query_table(spark: Any, query: str, views: Mapping[str, Path] | None = None) -> pa.Table:
+    """The result of *query* as a table, which must fit into the driver's memory.
+
+    Raises:
+        PipelineError: Spark gave up.
+    """
+    for name, folder in (views or {}).items():
+        view(spark, name, folder)
+    with spark_failures():
+        return spark.sql(query).toArrow()
+
+
+@contextmanager
+def spark_failures() -> Iterator[None]:
+    """Turn what Spark raises into `PipelineError`, with one line of it."""
+    try:
+        yield
+    except spark_errors() as error:
+        raise PipelineError(f"Spark gave up: {first_line(error)}") from None

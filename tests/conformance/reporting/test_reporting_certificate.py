@@ -57,7 +57,7 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     content = read(path)
     change(content)
     content.pop("sha256")
-    content["sha256"] = statement._hash(content)
+    content["sha256"] = statement.statement_hash(content)
     path.write_bytes(statement.encode_certificate(content))
 
 

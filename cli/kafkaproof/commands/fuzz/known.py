@@ -31,9 +31,8 @@ from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
 from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, read_triage
 from kafka_fuzz.triage.draft import title
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
-from kafkaproof.commands.output import say_json
 
 
 @click.command("corpus")

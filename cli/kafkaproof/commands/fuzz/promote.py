@@ -19,9 +19,8 @@ from kafka_fuzz.findings import FuzzFinding, finding_name, read_findings
 from kafka_fuzz.triage import reach as reaching
 from kafka_fuzz.triage.deduplicate import finding_named, read_triage
 from kafka_fuzz.triage.promote import case_input, cases_of, java_answers, recompile, write_case
-from kafkaproof.cli import CANNOT_RUN, OK
+from kafkaproof.cli import CANNOT_RUN, OK, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
-from kafkaproof.commands.output import say_json
 
 
 @click.command()

@@ -24,8 +24,7 @@ from kafka_fuzz.campaign.screen import screen, severity_summary
 from kafka_fuzz.campaign.supervisor import Campaign
 from kafka_fuzz.mutate import PROFILES, current_profile
 from kafka_fuzz.targets.outcome import severity
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 
 
 class ProfileChoice(click.Choice[str]):

@@ -26,9 +26,8 @@ from kafka_fuzz.triage.draft import draft_document
 from kafka_fuzz.triage.night import read_night
 from kafka_fuzz.triage.report import write_reports
 from kafka_fuzz.triage.run import triage_and_write
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
-from kafkaproof.commands.output import say_json
 
 RUNS: Final = 5000
 existing = click.Path(path_type=Path, exists=True)

@@ -11,8 +11,7 @@ import click
 
 from kafka_conformance.sanitize import printable
 from kafka_pipeline.spark.needs import PipelineError
-from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 
 if TYPE_CHECKING:

@@ -20,10 +20,9 @@ from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, read_tri
 from kafka_fuzz.triage.draft import draft_document
 from kafka_fuzz.triage.run import triage_and_write
 from kafka_pipeline.jobs.space import MOST_SEED
-from kafkaproof.cli import DISAGREEMENTS, OK
+from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.fuzz.run import ProfileChoice, split_targets
 from kafkaproof.commands.fuzz.triage import RUNS, print_causes
-from kafkaproof.commands.output import say_json
 from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 EXECUTIONS: Final = 100_000

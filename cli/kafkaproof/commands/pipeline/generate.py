@@ -11,8 +11,7 @@ import msgspec
 from kafka_fuzz.mutate import Profile
 from kafka_fuzz.mutate.mutant import OLD_FIXUP
 from kafka_pipeline.jobs.space import COLUMNS, MOST, MOST_SEED, Rows, Space, grid_hash, parse_shares
-from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 if TYPE_CHECKING:

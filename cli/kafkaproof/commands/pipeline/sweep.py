@@ -11,8 +11,7 @@ from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect
-from kafkaproof.cli import DISAGREEMENTS, OK
-from kafkaproof.commands.output import say_json
+from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
 
 if TYPE_CHECKING:
