@@ -59,7 +59,7 @@ def found(tmp_path: Path, cases: Mapping[str, Case]) -> Write:
             path, ResultHeader(testee=testee, corpus="0" * 64, cases=len(findings), only=[], settings={})
         )
         writer.write(line(cases[case], outcome, why) for case, outcome, why in findings)
-        writer.finish(counts={}, seconds=0.0, waited=0.0, starts=1, strays=0)
+        writer.finish(seconds=0.0, waited=0.0, starts=1, strays=0)
         return path
 
     return write

@@ -40,7 +40,7 @@ def written(path: Path, of: ResultHeader) -> bytes:
     """A complete result in *path*: its bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = results.ResultWriter(path, of)
-    writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
+    writer.finish(seconds=1.0, waited=0.0, starts=1, strays=0)
     writer.close()
     return path.read_bytes()
 

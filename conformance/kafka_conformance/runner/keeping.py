@@ -29,34 +29,26 @@ REPORT_HINT: Final = "--report DIR writes into another directory"
 PAGES: Final = "pages.json"
 
 
-# In a directory of results: locked by the process that writes there, whose id is in it.
-LOCK: Final = ".lock"
-MAX_LOCK: Final = 32
-
-
 class InUse(OSError):
     """Another process writes to the directory."""
 
 
 @contextmanager
 def reserved(folder: Path) -> Iterator[None]:
-    """Hold the lock of *folder*, which is made if need be; the system releases it when the process ends.
+    """Hold a lock on *folder*, which is made if need be; the system releases it when the process ends.
 
     Raises:
         InUse: another process has it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = printable(file.read(MAX_LOCK).strip()) or "unknown"
-            raise InUse(f"{printable(str(folder), 500)} is in use by process {holder}; {REPORT_HINT}") from None
-        file.truncate(0)
-        file.write(b"%d\n" % os.getpid())
-        file.flush()
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
+    except BlockingIOError:
+        raise InUse(f"{printable(str(folder), 500)}: another run writes there; {REPORT_HINT}") from None
+    finally:
+        os.close(descriptor)
 
 
 class WouldReplace(Unusable):

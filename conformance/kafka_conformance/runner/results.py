@@ -333,6 +333,20 @@ def count_lines(path: Path) -> int:
 class ResultWriter(LineWriter):
     """Writes a result file; `finish` makes it complete."""
 
+    def __init__(self, path: Path, header: ResultHeader, earned: Iterable[ResultLine] = ()) -> None:
+        """As `LineWriter`."""
+        self._counter: Counter[Outcome] = Counter()
+        super().__init__(path, header, earned)
+
+    def write(self, lines: Iterable[msgspec.Struct]) -> None:
+        """Add *lines*, and count their outcomes."""
+        lines = list(lines)
+        self._counter.update(line.outcome for line in lines if isinstance(line, ResultLine))
+        super().write(lines)
+
+    def _outcomes(self) -> dict[str, int]:
+        return {outcome: self._counter[outcome] for outcome in OUTCOMES}
+
     def finish_run(
         self, seconds: float, tallies: Sequence[Tally], repeated: int = 0, variants: VariantCheck | None = None
     ) -> None:
@@ -341,7 +355,6 @@ class ResultWriter(LineWriter):
         *repeated* is the number of cases that ran into a limit and were sent again.
         """
         self.finish(
-            counts=read_results(self.path).counts(),
             seconds=round(seconds, 3),
             waited=round(sum(tally.waited for tally in tallies), 3),
             starts=sum(tally.starts for tally in tallies),
@@ -354,8 +367,8 @@ class ResultWriter(LineWriter):
         )
 
     def finish(self, **totals: Any) -> None:
-        """Add the footer and close; *totals* are its fields but the hash."""
-        self.complete(ResultFooter(sha256=self.sha256(), **totals))
+        """Add the footer and close; *totals* are its fields but the counts and the hash."""
+        self.complete(ResultFooter(counts=self._outcomes(), sha256=self.sha256(), **totals))
         self.close()
 
 

@@ -108,7 +108,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, C
         testee |= {"decode": FORMATS, "encode": FORMATS}
         header = results.ResultHeader(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
         writer = results.ResultWriter(path, header, [case_line(case, changed or {}) for case in cases])
-        writer.finish(counts={}, seconds=1.0, waited=0.0, starts=1, strays=0)
+        writer.finish(seconds=1.0, waited=0.0, starts=1, strays=0)
         return path
 
     return make
