@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ for line in sys.stdin:
     request = json.loads(line)
     if request["op"] == "hello":
         decode = {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
-        reply(protocol=1, name="bad" + hostile, version=hostile, language=hostile, runtime=hostile, decode=decode)
+        reply(protocol=1, name="bad", version="1", decode=decode)
     else:
         reply(id=request["id"], error={"kind": hostile, "message": hostile})
 """
@@ -76,12 +77,18 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the result of a testee that says nothing but `HOSTILE`."""
+    """A directory with the result of a testee that says nothing but `HOSTILE`, its names included."""
     folder = tmp_path_factory.mktemp("hostile")
     script = folder / "testee.py"
     script.write_text(SCRIPT, encoding="utf-8")
     said = msgspec.json.encode(HOSTILE).decode().replace("'", "\\u0027")
     certify(folder / "results", f"process:{sys.executable} {script} '{said}'")
+    (path,) = (folder / "results").glob(f"*/{results.FILE}")
+    done = results.read_results(path)
+    # No testee with such names runs; a file may have them.
+    names = {"name": f"bad{HOSTILE}", **dict.fromkeys(("version", "language", "runtime"), HOSTILE)}
+    header = msgspec.structs.replace(done.header, testee=done.header.testee | names)
+    path.write_bytes(results.encode_results(replace(done, header=header)))
     return folder / "results"
 
 

@@ -1,7 +1,9 @@
 """Certificates: bound to result and corpus, and checked without either's word."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -62,11 +64,14 @@ def rewrite(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def rewrite_result(path: Path, change: Lines) -> None:
-    """Change the lines of a result and make its footer fit again."""
-    done = results.read_results(path)
-    lines = change([json.loads(line) for line in path.read_bytes().splitlines()[1:-1]])
-    writer = results.ResultWriter(path, done.header, [msgspec.convert(line, results.ResultLine) for line in lines])
-    writer.finish(seconds=1.0, waited=0.0, starts=1, strays=0)
+    """Change the lines of a result; number of cases, counts and hash fit what is there then."""
+    header, *lines, footer = [json.loads(line) for line in path.read_bytes().splitlines()]
+    lines = change(lines)
+    header["cases"] = len(lines)
+    footer["counts"] = Counter(line["outcome"] for line in lines)
+    body = b"".join(msgspec.json.encode(line) + b"\n" for line in (header, *lines))
+    footer["sha256"] = sha256(body).hexdigest()
+    path.write_bytes(body + msgspec.json.encode(footer) + b"\n")
 
 
 def test_a_certificate_says_what_it_is_about(issued: Path) -> None:
