@@ -101,6 +101,12 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
         assert tmp_path.is_dir()
 
 
+def test_an_error_in_a_reserved_folder_stays_itself(tmp_path: Path) -> None:
+    """A file that would block is not taken for a folder in use."""
+    with pytest.raises(BlockingIOError), reserved(tmp_path):
+        raise BlockingIOError
+
+
 def result(folder: Path) -> Path:
     """A small result in *folder*."""
     command = [sys.executable, "-m", "kafkaproof", "certify", "reference", "--only", "v2_offsets", "--report"]

@@ -79,6 +79,8 @@ def test_a_table_of_answers_certifies_nothing(tmp_path: Path, monkeypatch: pytes
         ("wrong_data", "skipped", True),
         ("skipped", "skipped", False),
         ("skipped", "crash", True),
+        ("hang", "flaky", False),
+        ("agree", "flaky", False),
     ],
 )
 def test_what_is_worse(case: str, variant: str, worse: bool) -> None:

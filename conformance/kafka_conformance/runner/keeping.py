@@ -43,12 +43,17 @@ def reserved(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor, folder)
         yield
-    except BlockingIOError:
-        raise InUse(f"{printable(str(folder), 500)}: another run writes there; {REPORT_HINT}") from None
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise InUse(f"{printable(str(folder), 500)}: another run writes there; {REPORT_HINT}") from None
 
 
 class WouldReplace(Unusable):

@@ -223,7 +223,7 @@ def is_worse(line: ResultLine, varied: ResultLine) -> bool:
     """Whether a variant was answered wrongly where its case was not, or was skipped where its case was answered."""
     if varied.outcome in SEVERITIES:
         return line.outcome not in SEVERITIES
-    return varied.outcome in OPEN and line.outcome not in OPEN
+    return varied.outcome == "skipped" and line.outcome not in OPEN
 
 
 def _difference(line: ResultLine, varied: ResultLine) -> str:
