@@ -303,8 +303,9 @@ def test_a_testee_without_hello_is_given_up_at_once(setup: str, said: str, scrip
 
 def test_loading_code_is_no_silence(script: Script, sandbox: Make) -> None:
     """A testee that works and takes memory has more time for hello than one that is silent."""
-    work = "while time.process_time() < end: kept.append(bytearray(1 << 16))"
-    load = f"kept, end = [], time.process_time() + 0.6\n{work}"
+    # 64 MiB for each second of CPU time, on any machine.
+    work = "while (now := time.process_time()) < end:\n    kept += [bytearray(1 << 16)] * (len(kept) < (now - began) * 1024)"
+    load = f"kept, began = [], time.process_time()\nend = began + 0.6\n{work}"
     made = sandbox(replace(script(REPLY, setup=load), hello_seconds=SOON_GIVEN_UP))
 
     assert made.hello().name == "script"
