@@ -304,8 +304,9 @@ def test_a_testee_without_hello_is_given_up_at_once(setup: str, said: str, scrip
 def test_loading_code_is_no_silence(script: Script, sandbox: Make) -> None:
     """A testee that works and takes memory has more time for hello than one that is silent."""
     # 64 MiB for each second of CPU time, on any machine.
-    work = "while (now := time.process_time()) < end:\n    kept += [bytearray(1 << 16)] * (len(kept) < (now - began) * 1024)"
-    load = f"kept, began = [], time.process_time()\nend = began + 0.6\n{work}"
+    grow = "kept += [bytearray(1 << 16)] * (len(kept) < spent * 1024)"
+    work = f"while (spent := time.process_time() - began) < 0.6:\n    {grow}"
+    load = f"kept, began = [], time.process_time()\n{work}"
     made = sandbox(replace(script(REPLY, setup=load), hello_seconds=SOON_GIVEN_UP))
 
     assert made.hello().name == "script"
