@@ -181,15 +181,15 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
     assert all(spare.stdout.closed for spare in spares)
 
 
-def test_a_dead_server_is_replaced_by_plain_starts(starter: Starter) -> None:
-    """Where nothing can be forked any more, testees are started as commands."""
+def test_a_dead_server_is_replaced_by_another(starter: Starter) -> None:
+    """A testee can kill its server; the next one is no child of the runner for that."""
     processes = [starter.start("1"), starter.start("2")]
     assert starter._server is not None
     starter._server._popen.kill()
     starter._server._popen.wait()
     processes.append(starter.start("3"))
 
-    assert isinstance(processes[-1], CommandProcess)
+    assert isinstance(processes[-1], SpawnedProcess)
     assert [end(process, signal.SIGKILL) for process in processes] == [-signal.SIGKILL] * 3
 
 

@@ -9,8 +9,8 @@ from kafka_pipeline.jobs import sweep
 from kafka_pipeline.jobs.cases import Cases, index_batches
 from kafka_pipeline.jobs.space import Space, model_grid
 from kafka_pipeline.jobs.sweep import cases_in, folder_of_testee
+from kafka_pipeline.spark import BadShard
 from kafka_pipeline.spark.manifest import OtherRun
-from kafka_pipeline.spark.needs import BadShard
 
 STEP = 97
 

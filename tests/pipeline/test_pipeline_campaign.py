@@ -16,7 +16,7 @@ from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.campaign import CampaignSettings, round_job
 from kafka_pipeline.jobs.merging import with_names
 from kafka_pipeline.jobs.rounds import ChildKilled, Shard
-from kafka_pipeline.spark.needs import BadShard
+from kafka_pipeline.spark import BadShard
 from kafka_pipeline.spark.shards import work
 from kafkaproof.commands.pipeline import pipeline
 

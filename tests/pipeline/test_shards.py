@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_pipeline.spark import manifest, shards
+from kafka_pipeline.spark import BadShard, manifest, shards
 from kafka_pipeline.spark.manifest import OtherRun, OutputManifest
-from kafka_pipeline.spark.needs import BadShard
 from kafka_pipeline.spark.shards import Job
 
 SCHEMA = pa.schema([("number", pa.int64()), ("data", pa.binary())])

@@ -22,6 +22,7 @@ from typing import IO, Final
 
 from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, how_it_ended
 from kafka_conformance.process.cpu_time import Usage, Watch, is_zombie, threads, usage, waited_for_processor
+from kafka_conformance.process.descendants import end_processes, outside_group
 from kafka_conformance.process.memory import GUARD, MemoryMeter
 from kafka_conformance.process.starting import CommandProcess, Process, Starter
 from kafka_conformance.process.time_limits import GROWN, TimeLimit
@@ -90,6 +91,8 @@ class Child:
         self._meter: MemoryMeter | None = None
         if self._local:
             self._meter = GUARD.watch(self.pid, connection.memory, self.end_group)
+        # Processes outside of its group that were there when it said hello.
+        self._helpers: set[int] | None = None
         # Seconds for which this thread, to which an answer had come, waited for a processor; None: not counted.
         self.waits: float | None = None
 
@@ -293,6 +296,20 @@ class Child:
                     poll.register(number, select.POLLIN)
             poll.poll(left * 1000 if self._process.end is not None else 1)
             self._hear()
+
+    def end_detached(self) -> int:
+        """End the processes that left its group since the first call, which only notes them; how many there were."""
+        if not self._local:
+            return 0
+        outside = outside_group(self.pid)
+        if self._helpers is None:
+            self._helpers = outside
+        return end_processes(outside - self._helpers)
+
+    @property
+    def left(self) -> int:
+        """How many processes outside of its group were ended after it."""
+        return max(self._process.left, 0)
 
     def end_group(self) -> None:
         """Send the signal that ends the whole group; any thread may do that."""

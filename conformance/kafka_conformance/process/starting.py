@@ -26,8 +26,9 @@ from dataclasses import replace
 from typing import IO, Final, Protocol
 
 from kafka_conformance.process import fork_server, spawn_server
+from kafka_conformance.process.descendants import Enclosure
 from kafka_conformance.process.memory import ADDRESS_SPACE
-from kafka_conformance.process.spawn_server import LONGEST, SPAWN
+from kafka_conformance.process.spawn_server import LONGEST, MOST_SWEEPING, SPAWN, become_subreaper
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.connection import ConnectionSpec
 
@@ -46,14 +47,14 @@ def testee_environment(connection: ConnectionSpec) -> dict[str, str]:
     return os.environ | _BRIEF | dict(connection.environment)
 
 
-def limited_command(connection: ConnectionSpec, argv: Sequence[str]) -> list[str]:
-    """*argv* under the limits of *connection*, which what it starts inherits."""
+def limited_command(connection: ConnectionSpec, argv: Sequence[str], enter: str = ":") -> list[str]:
+    """*argv* under the limits of *connection*, which what it starts inherits; the shell runs *enter* before."""
     if not connection.local:
         return list(argv)
     # ulimit: no core files, processor seconds, kilobytes of address space.  Memory is limited by `memory.py`.
     space = connection.memory * ADDRESS_SPACE // 1024
     limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {space}"
-    return ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+    return ["/bin/sh", "-c", f'{{ {enter}; {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
 
 
 # Seconds that a server may take to load the testee and to start a child.
@@ -75,17 +76,23 @@ class ServerProcess:
             OSError: that cannot be done.
         """
         self.knows_hello = connection.preloads
+        self.has_worked = False
         self.program = program
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._lock = threading.Lock()
         self._closed = False
+        become_subreaper()
+        self._enclosure = Enclosure()
+        name, _, value = self._enclosure.mark.partition("=")
         with theirs:
             self._popen = subprocess.Popen(
-                limited_command(connection, _command(connection, program, str(theirs.fileno()))),
+                limited_command(
+                    connection, _command(connection, program, str(theirs.fileno())), self._enclosure.enter()
+                ),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env=testee_environment(connection),
+                env=testee_environment(connection) | {name: value},
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
@@ -102,12 +109,16 @@ class ServerProcess:
             socket.send_fds(self._line, [message], pipes)
 
     def close(self) -> None:
-        """End it, and its children with it."""
+        """End it, and with it its children and all that they started."""
         with self._lock:
             self._closed = True
             self._line.close()
+        # It ends its children when the socket is closed.
+        with suppress(subprocess.TimeoutExpired):
+            self._popen.wait(MOST_SWEEPING + GONE_SECONDS)
         self._popen.kill()
         self._popen.wait()
+        self._enclosure.end()
 
 
 def _command(connection: ConnectionSpec, program: int, line: str) -> Sequence[str]:
@@ -152,6 +163,7 @@ class SpawnedProcess:
         self._status = os.fdopen(status, "rb", buffering=0)
         self.end: int | None = status
         self.pid = 0
+        self.left = 0
         self._code: int | None = None
         try:
             server.send(SPAWN, theirs)
@@ -170,6 +182,7 @@ class SpawnedProcess:
         if not self.pid:
             self._let_go()
             raise OSError("the process that makes it is gone, or does not answer")
+        self.server.has_worked = True
 
     def abandon(self) -> None:
         """End a process that was never used."""
@@ -187,7 +200,8 @@ class SpawnedProcess:
     def reap(self) -> int:
         """Its exit code; that of a kill if the server ended first."""
         if self._code is None:
-            self._code = reported_number(self._read(None), -9)
+            code, _, left = self._read(None).partition(b" ")
+            self._code, self.left = reported_number(code, -9), reported_number(left, 0)
             self._status.close()
             self.end = None
             try:
@@ -233,9 +247,11 @@ class Process(Protocol):
     Attributes:
         end: a descriptor that can be read from once it has ended; None if there is no such.
         known: whether its hello is that of the process that it is forked from.
+        left: how many processes outside of its group were ended after it, once it is reaped.
     """
 
     pid: int
+    left: int
     stdin: IO[bytes]
     stdout: IO[bytes]
     stderr: IO[bytes]
@@ -255,6 +271,7 @@ class CommandProcess:
     """A command of its own."""
 
     known = False
+    left = 0
 
     def __init__(self, connection: ConnectionSpec, number: str) -> None:
         """Start it; *number* is different for each start.  Raises `OSError` if that cannot be done."""
@@ -293,10 +310,14 @@ def _end_of(pid: int) -> int | None:
 
 
 class Starter:
-    """Starts one testee as often as needed and sends its hello request; shared by its sandboxes."""
+    """Starts one testee as often as needed and sends its hello request; shared by its sandboxes.
 
-    def __init__(self, connection: ConnectionSpec) -> None:
-        self._connection = connection
+    One that does not greet starts it as a command, and sends nothing.
+    """
+
+    def __init__(self, connection: ConnectionSpec, *, greets: bool = True) -> None:
+        self._connection = connection if greets else replace(connection, preloads=False)
+        self._greets = greets
         self._lock = threading.Lock()
         self._starts = self._users = 0
         self._server: ServerProcess | None = None
@@ -318,7 +339,8 @@ class Starter:
             except OSError:
                 self._do_without(spawned)
         started = CommandProcess(self._connection, number)
-        _ask_hello(started)
+        if self._greets:
+            _ask_hello(started)
         return started
 
     def _spawned(self) -> SpawnedProcess:
@@ -326,13 +348,19 @@ class Starter:
             self._starts += 1
             if self._starts == 1 and self._connection.preloads:
                 # Most are never started again: what forks would load the testee once more.
-                return _greeted(self._new_server(replace(self._connection, preloads=False)).spawn())
+                return self._greeted(self._new_server(replace(self._connection, preloads=False)).spawn())
             if self._server is None or (self._starts > FEW and self._server.program != self._program):
                 self._server = self._new_server(self._connection, self._program if self._starts > FEW else 0)
             wanted = 1 + (SPARES if self._starts > FEW else 0)
             while len(self._spares) < wanted:
-                self._spares.append(_greeted(self._server.spawn()))
+                self._spares.append(self._greeted(self._server.spawn()))
             return self._spares.popleft()
+
+    def _greeted(self, spawned: SpawnedProcess) -> SpawnedProcess:
+        """With the question who it is on its way, unless that is known."""
+        if self._greets and not spawned.known:
+            _ask_hello(spawned)
+        return spawned
 
     def _new_server(self, connection: ConnectionSpec, program: int = 0) -> ServerProcess:
         """One more; those before it are kept, since their children end with them."""
@@ -343,7 +371,11 @@ class Starter:
         """Start otherwise what could not be had: a program that cannot be forked as a command, that by itself."""
         with self._lock:
             failed = spawned.server if spawned else self._server
-            if failed is None or not failed.program:
+            if failed is not None and failed.has_worked:
+                # Somebody killed it; as a command the testee would be a child of this process.
+                self._server = None if failed is self._server else self._server
+                self._abandon_spares()
+            elif failed is None or not failed.program:
                 self._uses_servers = False
             elif failed is self._server:
                 self._program, self._server = 0, None
@@ -369,13 +401,6 @@ class Starter:
                 server.close()
             self._servers.clear()
             self._server = None
-
-
-def _greeted(spawned: SpawnedProcess) -> SpawnedProcess:
-    """With the question who it is on its way, unless that is known."""
-    if not spawned.known:
-        _ask_hello(spawned)
-    return spawned
 
 
 def _ask_hello(process: Process) -> None:

@@ -340,6 +340,9 @@ def _ending(report: Report) -> Iterator[Text]:
     if footer.strays:
         strays = f"{footer.strays:,} lines on standard output that are no replies, as: {printable(footer.first_stray)}"
         yield Text(f"stray lines      {strays}", style="yellow")
+    if footer.detached:
+        ended = f"{footer.detached:,} that it left in groups of their own were ended"
+        yield Text(f"processes        {ended}", style="yellow")
     if footer.late_ends:
         ends = f"{footer.late_ends:,} with no question to blame, as: {printable(footer.first_late_end)}"
         yield Text(f"ends             {ends}", style="yellow")

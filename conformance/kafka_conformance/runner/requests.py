@@ -108,6 +108,7 @@ class Tally:
     last_stray: str = ""
     late_ends: int = 0
     first_late_end: str = ""
+    detached: int = 0  # processes outside of a testee's group that were ended
     waited: float = 0.0  # seconds spent on cases that hung
 
     def stray(self, text: str) -> None:

@@ -89,6 +89,7 @@ class ResultFooter(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     first_stray: str = ""
     late_ends: int = 0
     first_late_end: str = ""
+    detached: int = 0
     repeated: int = 0
     variants: VariantCheck | None = None
     sha256: str
@@ -363,6 +364,7 @@ class ResultWriter(LineWriter):
             variants=variants,
             first_stray=next((tally.first_stray for tally in tallies if tally.first_stray), ""),
             late_ends=sum(tally.late_ends for tally in tallies),
+            detached=sum(tally.detached for tally in tallies),
             first_late_end=next((tally.first_late_end for tally in tallies if tally.first_late_end), ""),
         )
 

@@ -152,10 +152,15 @@ class Sandbox:
         if self._child is not None:
             if ending := self._child.dismiss():
                 self.tally.late_end(ending)
-            self._child = None
+            self._let_go()
         if self._joined:
             self._joined = False
             self._starter.leave()
+
+    def tidy(self) -> None:
+        """End the processes that the testee left in sessions or groups of their own while it worked."""
+        if self._child is not None:
+            self.tally.detached += self._child.end_detached()
 
     def interrupt(self) -> None:
         """End the process from another thread, so that the one that waits for it goes on."""
@@ -229,6 +234,7 @@ class Sandbox:
             child.kill()
             raise CannotRun(f"{name}: {problem}")
         self._child = child
+        child.end_detached()
         self._learnt.hello = hello
         self._learnt.quick = self._learnt.quick or ((used := child.usage()) is not None and used.seconds < QUICK)
         self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
@@ -288,7 +294,8 @@ class Sandbox:
         elif self._fell_by is ReadFailure.ENDED:
             observation = child.ending()
             if killed_from_outside(observation) or not self._learnt.counts(observation, fresh=fresh, single=single):
-                self._child, self._suspect = None, observation
+                self._suspect = observation
+                self._let_go()
                 return None
         else:
             self._replace()
@@ -419,8 +426,9 @@ class Sandbox:
             case CodecReply() | Misfit():
                 return observe_reply(reply)
             case ReadFailure.ENDED:
-                self._child = None
-                return child.ending()
+                ending = child.ending()
+                self._let_go()
+                return ending
             case ReadFailure.LATE:
                 self._replace()
                 others = f"no reply, but {strays} other lines: {self.tally.last_stray}"
@@ -432,4 +440,10 @@ class Sandbox:
     def _replace(self) -> None:
         if self._child is not None:
             self._child.kill()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Forget a process that has ended, and count what it left."""
+        if self._child is not None:
+            self.tally.detached += self._child.left
             self._child = None

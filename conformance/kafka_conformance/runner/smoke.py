@@ -28,6 +28,7 @@ from kafka_conformance.judge.observation import (
 )
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.process.child import LOADS, Child, ReadFailure
+from kafka_conformance.process.starting import Starter
 from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import protocol
@@ -99,7 +100,9 @@ def _trouble(child: Child, trouble: ReadFailure) -> str:
 
 def smoke(connection: ConnectionSpec) -> Iterator[SmokeCheck]:
     """Run the checks on the testee of *connection*; yield each as it ends."""
-    child = Child(connection)
+    starter = Starter(connection, greets=False)
+    starter.join()
+    child = Child(connection, starter)
     talk = _Talk(child, connection.hello_seconds)
     try:
         hello = yield from _say_hello(talk)
@@ -112,6 +115,7 @@ def smoke(connection: ConnectionSpec) -> Iterator[SmokeCheck]:
         yield SmokeCheck("it answers", str(stop))
     finally:
         child.dismiss()
+        starter.leave()
 
 
 def _strays(talk: _Talk) -> str:

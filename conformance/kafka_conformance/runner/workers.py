@@ -199,6 +199,7 @@ class WorkerPool:
                 if self._stop.event.is_set():
                     return
                 self._done.put((case, timed))
+            sandbox.tidy()
 
     def repeat(
         self, observed: Sequence[ObservedCase], *, committed: bool

@@ -32,7 +32,7 @@ from kafka_fuzz.findings import FuzzFinding, finding_input, read_findings, write
 from kafka_fuzz.mutate import Mutant, MutantCell
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_pipeline.jobs.sweep import lasting
-from kafka_pipeline.spark.needs import BadShard
+from kafka_pipeline.spark import BadShard
 from kafka_pipeline.spark.shards import read_batches, required_schema
 
 What = Literal["inputs", "finds", "fallen"]

@@ -34,7 +34,7 @@ from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.model import all_cells
 from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
 from kafka_fuzz.targets.codecs import reference_agrees, right_answer
-from kafka_pipeline.spark.needs import BadShard
+from kafka_pipeline.spark import BadShard
 from kafka_records import Batch, Record
 
 # Indexes below this, so that no two pairs of seed and index are drawn alike.

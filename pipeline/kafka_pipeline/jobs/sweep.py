@@ -30,6 +30,7 @@ from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireBatch, from_wire
+from kafka_pipeline.spark import BadShard
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     OtherRun,
@@ -40,7 +41,6 @@ from kafka_pipeline.spark.manifest import (
     take_up,
     unsound,
 )
-from kafka_pipeline.spark.needs import BadShard
 from kafka_pipeline.spark.shards import (
     Job,
     ProgressFactory,

@@ -25,7 +25,7 @@ import msgspec
 import pyarrow as pa
 
 from kafka_conformance.testees.recipe import folder_of_sources
-from kafka_pipeline.spark.needs import PipelineError
+from kafka_pipeline.spark import PipelineError
 from kafka_pipeline.spark.shards import spark_failures
 
 OURS: Final = ("kafka_records", "kafka_corpus", "kafka_brokers", "kafka_conformance", "kafka_fuzz", "kafka_pipeline")

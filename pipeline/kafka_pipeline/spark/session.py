@@ -27,7 +27,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from kafka_pipeline.spark.needs import PipelineError, require
+from kafka_pipeline.spark import PipelineError, require
 
 # Seconds: a start takes one or two, and a minute on a machine that is very busy.
 TIME_LIMIT: Final = 300.0

@@ -28,7 +28,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_pipeline.spark.needs import BadShard, PipelineError
+from kafka_pipeline.spark import BadShard, PipelineError
 from kafka_pipeline.spark.session import first_line, spark_errors
 
 RECEIPTS: Final = "receipts"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.pipeline.spark.commands import finished
 
-from kafka_pipeline.spark.needs import PipelineError
+from kafka_pipeline.spark import PipelineError
 from kafka_pipeline.spark.session import gateway
 
 pytestmark = pytest.mark.spark

@@ -18,7 +18,7 @@ from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_pipeline.jobs.cases import INDEX
 from kafka_pipeline.jobs.generate import Generate, check_output, generate_cases
 from kafka_pipeline.jobs.space import COLUMNS, Rows, Space, model_grid
-from kafka_pipeline.spark.needs import PipelineError
+from kafka_pipeline.spark import PipelineError
 from kafka_pipeline.spark.session import Settings, session
 from kafka_pipeline.spark.shards import Job, ShardsFailed, run
 

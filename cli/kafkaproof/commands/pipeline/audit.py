@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from kafka_conformance.sanitize import printable
-from kafka_pipeline.spark.needs import PipelineError
+from kafka_pipeline.spark import PipelineError
 from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
 

@@ -16,7 +16,7 @@ import click
 
 from kafka_brokers.progress import progress
 from kafka_conformance.sanitize import printable
-from kafka_pipeline.spark.needs import PipelineError, require
+from kafka_pipeline.spark import PipelineError, require
 from kafkaproof.cli import CANNOT_RUN, INTERRUPTED
 
 Command = TypeVar("Command", bound=Callable[..., Any])
