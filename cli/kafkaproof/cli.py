@@ -151,4 +151,19 @@ def main() -> None:
         # The reader closed the pipe; without this the interpreter prints an error at exit.
         sys.stderr.close()
         code = DISAGREEMENTS
+    except OSError as error:
+        click.echo(f"Error: {system_error(error)}", err=True)
+        code = CANNOT_RUN
     sys.exit(code)
+
+
+def system_error(error: OSError) -> str:
+    """The reason of *error* on one line, with the path if there is one.
+
+    >>> system_error(OSError(28, "No space left on device", "report/index.html"))
+    'report/index.html: No space left on device'
+    """
+    from kafka_conformance.sanitize import printable
+
+    where = f"{error.filename!s}: " if error.filename is not None else ""
+    return printable(f"{where}{error.strerror or error}")

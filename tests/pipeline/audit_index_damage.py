@@ -1,5 +1,6 @@
 """Damage to the files beside a log's segments, each with what an audit has to find."""
 
+import os
 import struct
 from pathlib import Path
 
@@ -152,3 +153,21 @@ def a_checkpoint_that_is_none(log: Log) -> list[Place]:
     path = log.folder / "leader-epoch-checkpoint"
     path.write_text("0\n2\n5 0\n3 10\n", encoding="utf-8")
     return [("checkpoint_broken", path.name, -1)]
+
+
+@damage
+def an_index_that_is_a_pipe(log: Log) -> list[Place]:
+    """Nothing ever comes from it."""
+    path = log.other(1, ".timeindex")
+    path.unlink()
+    os.mkfifo(path)
+    return [("not_read", path.name, -1)]
+
+
+@damage
+def a_snapshot_that_is_a_directory(log: Log) -> list[Place]:
+    """It cannot be read."""
+    path = log.other(2, ".snapshot")
+    path.unlink()
+    path.mkdir()
+    return [("not_read", path.name, -1)]

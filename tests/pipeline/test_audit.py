@@ -1,5 +1,6 @@
 """An audit finds each kind of damage, by its place and rule, in a log that a real broker wrote; and nothing else."""
 
+import os
 from pathlib import Path
 from random import Random
 
@@ -11,6 +12,9 @@ from tests.pipeline import audit_damage, audit_index_damage
 from tests.pipeline.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
 
 from kafka_pipeline.audit.findings import KINDS
+from kafka_pipeline.audit.local import tasks_of
+from kafka_pipeline.audit.stretch import judge_stretch
+from kafka_pipeline.segments.listing import find_segments
 from kafka_records import Batch, Record, encode
 
 pytestmark = pytest.mark.columnar
@@ -72,10 +76,49 @@ def test_any_damage_is_found_however_the_log_is_cut(tmp_path: Path) -> None:
 
 def test_there_is_damage_of_every_kind(tmp_path: Path) -> None:
     """Each kind that an audit knows is shown by one of the tests above, or below."""
-    shown = {"open", "gap_in_contiguous"}
+    shown = {"open", "gap_in_contiguous", "gone"}
     for number, name in enumerate(DAMAGE):
         shown |= {kind for kind, _, _ in DAMAGE[name](fresh(tmp_path / str(number)))}
     assert shown >= set(KINDS)
+
+
+@pytest.mark.parametrize("what", ["dangling link", "pipe", "device", "link to itself"])
+@pytest.mark.timeout(60)
+def test_the_rest_is_audited_where_a_segment_cannot_be_read(log: Log, what: str) -> None:
+    """A segment that is no regular file is a finding, and nothing waits for it or reads it without end."""
+    path = log.folder / f"{5000:020}.log"
+    if what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to({"dangling link": "nowhere", "device": "/dev/zero", "link to itself": path.name}[what])
+    report = audited(log)
+
+    assert [(each.kind, each.severity) for each in report.listed if each.file == path.as_posix()] == [
+        ("not_read", "error")
+    ]
+    assert report.counts.numbers["records"] == 1993
+
+
+@pytest.mark.parametrize("size", [1 << 28, 300])
+def test_a_segment_that_vanishes_is_a_note(log: Log, size: int) -> None:
+    """A broker deletes segments while it runs; so does a directory."""
+    tasks = tasks_of(find_segments([log.folder.as_posix()]), size)
+    log.files[1].unlink()
+    summaries = [judge_stretch(task.stretch, task.size, last=task.last, now_ms=0) for shard in tasks for task in shard]
+
+    kinds = {summary.path: {each.kind for each in summary.listed} for summary in summaries}
+    assert [name for name, found in kinds.items() if "gone" in found] == [sorted(kinds)[1]]
+    assert sum(summary.counts.numbers.get("records", 0) for summary in summaries) == 1993 - 1014
+
+
+def test_a_segment_that_vanishes_before_it_is_cut_is_a_note(log: Log) -> None:
+    """Before its stretches are known."""
+    segments = find_segments([log.folder.as_posix()])
+    log.files[1].unlink()
+    tasks = [task for shard in tasks_of(segments, 300) for task in shard]
+    stretches = [task.stretch for task in tasks if task.stretch.path == segments[1].path]
+
+    assert [(each.start, each.end) for each in stretches] == [(0, segments[1].size)]
 
 
 def test_in_a_contiguous_log_gaps_are_errors(log: Log) -> None:

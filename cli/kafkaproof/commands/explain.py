@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, Final, NoReturn
 
 import click
 import msgspec
@@ -22,6 +23,9 @@ from kafka_records.explain import Field, Part, Section
 from kafka_records.rules import rule
 
 VALID, BROKEN, USAGE = 0, 1, 2
+# Bytes that are explained at once, and that are read at once.
+MOST: Final = 16 << 20
+CHUNK: Final = 1 << 20
 PIPED_WIDTH = 110
 WIDEST = 120
 # What may stand between and before hex digits, as people paste them.
@@ -38,6 +42,9 @@ class Misuse(click.ClickException):
 @click.argument("file", nargs=-1)
 @click.option("--hex", "digits", multiple=True, metavar="HEX…", help="The bytes themselves; spaces and 0x do no harm.")
 @click.option("--case", "case_id", metavar="ID", help="The input of a case of the corpus.")
+@click.option("--from", "start", type=click.IntRange(min=0), metavar="BYTE",
+              help="Where in FILE to begin, for a file that is larger than 16 MiB.")  # fmt: skip
+@click.option("--length", type=click.IntRange(1, MOST), metavar="BYTES", help="How many bytes of FILE, at most 16 MiB.")
 @click.option("--grade", "grades", is_flag=True, help="The table that grades findings, and the supported releases.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
@@ -48,6 +55,8 @@ def explain_command(
     file: tuple[str, ...],
     digits: tuple[str, ...],
     case_id: str | None,
+    start: int | None,
+    length: int | None,
     grades: bool,
     as_json: bool,
     width: int | None,
@@ -62,7 +71,7 @@ def explain_command(
             raise Misuse("--grade takes no input")
         show_grades(as_json=as_json)
         sys.exit(VALID)
-    title, data = given(file, digits, case_id)
+    title, data = given(file, digits, case_id, start, length)
     explanation = explain(data)
     if as_json:
         click.echo(to_json(title, explanation))
@@ -86,26 +95,50 @@ def show_grades(*, as_json: bool) -> None:
         click.echo(f"\n{row['number']:>2}  {row['grade']:<10}  {row['conditions']}\n                {row['reason']}")
 
 
-def given(file: tuple[str, ...], digits: tuple[str, ...], case_id: str | None) -> tuple[str, bytes]:
-    """A title for the input, and its bytes."""
+def given(
+    file: tuple[str, ...], digits: tuple[str, ...], case_id: str | None, start: int | None, length: int | None
+) -> tuple[str, bytes]:
+    """A title for the input, and its bytes; of a file those of the window from *start* on."""
+    if (digits or case_id is not None) and (start is not None or length is not None):
+        raise Misuse("--from and --length are about FILE")
     if digits and case_id is None:
         # A shell splits what was pasted with spaces; the rest arrives as arguments.
         return "hex", from_hex(" ".join((*digits, *file)))
     if case_id is not None and not digits and not file:
         return from_case(case_id)
     if case_id is None and len(file) == 1:
-        return from_file(file[0])
+        return from_file(file[0], start, length)
     raise Misuse("give one of FILE, --hex HEX… and --case ID")
 
 
-def from_file(name: str) -> tuple[str, bytes]:
-    """The bytes of a file, or of standard input."""
-    if name == "-":
-        return "standard input", sys.stdin.buffer.read()
+def from_file(name: str, start: int | None, length: int | None) -> tuple[str, bytes]:
+    """A window of a file, or of standard input; all of it if none is wanted and it has at most `MOST` bytes."""
+    title = "standard input" if name == "-" else name
     try:
-        return name, Path(name).read_bytes()
+        with nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb") as source:
+            data = window(source, start or 0, length or MOST + 1)
     except OSError as error:
-        raise Misuse(f"cannot read {printable(name)}: {error.strerror}") from None
+        raise Misuse(f"cannot read {printable(name)}: {error.strerror or error}") from None
+    if len(data) > MOST:
+        if start is None:
+            raise Misuse(f"{printable(title)} has more than 16 MiB; choose a part with --from BYTE and --length BYTES")
+        data = data[:MOST]
+    if start:
+        title = f"{title} from byte {start:,}"
+    return title, data
+
+
+def window(source: BinaryIO, start: int, length: int) -> bytes:
+    """At most *length* bytes of *source* from *start* on; a pipe is read up to there.  Raises `OSError`."""
+    if source.seekable():
+        source.seek(start)
+    else:
+        while start and (passed := source.read(min(start, CHUNK))):
+            start -= len(passed)
+    found = bytearray()
+    while len(found) < length and (data := source.read(min(length - len(found), CHUNK))):
+        found += data
+    return bytes(found)
 
 
 def from_hex(text: str) -> bytes:

@@ -53,19 +53,25 @@ class Enclosure:
 
     def end(self) -> int:
         """End all processes in it; how many there were.  Its server has ended."""
-        found = 0
+        found: set[int] = set()
         end = time.monotonic() + GONE_SECONDS
         while (left := self._processes()) and time.monotonic() < end:
+            found |= left
             if self.group:
                 with suppress(OSError):  # Linux before 5.14 ends them one by one
                     (self.group / "cgroup.kill").write_text("1")
-            for pid in left:
-                found += _kill(pid)
+            end_processes(left)
+            time.sleep(0.001)
+        # Those that this process adopted have no other process that waits for them.
+        while found.intersection(children()) and time.monotonic() < end:
+            for pid in found.intersection(children()):
+                with suppress(OSError):
+                    os.waitpid(pid, os.WNOHANG)
             time.sleep(0.001)
         if self.group:
             with suppress(OSError):
                 self.group.rmdir()
-        return found
+        return len(found)
 
     def _processes(self) -> set[int]:
         """Processes in the control group, and children of this process that bear the mark, unless they have ended."""
@@ -94,18 +100,12 @@ def outside_group(leader: int) -> set[int]:
 
 def end_processes(pids: set[int]) -> int:
     """Kill *pids*; how many there were."""
-    return sum(map(_kill, pids))
-
-
-def _kill(pid: int) -> bool:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except OSError:
-        return False
-    # A child of this process is one that it adopted, and no other process waits for it.
-    with suppress(OSError):
-        os.waitpid(pid, os.WNOHANG)
-    return True
+    ended = 0
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+            ended += 1
+    return ended
 
 
 def _new_group() -> Path | None:

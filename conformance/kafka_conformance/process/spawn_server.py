@@ -156,7 +156,8 @@ def become_subreaper() -> bool:
 def _children() -> list[int]:
     """Process ids of this process's children; none where that is not known."""
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        # This file imports nothing that takes time to load, such as `pathlib`.
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:  # noqa: PTH123
             return [int(word) for word in file.read().split()]
     except OSError:
         return []
@@ -165,7 +166,7 @@ def _children() -> list[int]:
 def _has_left(pid: int, leaders: set[int]) -> bool:
     """Whether *pid* works, in a group that none of *leaders* leads."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             state = file.read().rpartition(b") ")[2][:1]
         return state not in b"ZX" and os.getpgid(pid) not in leaders
     except OSError:

@@ -64,6 +64,8 @@ KINDS: Final[dict[str, Kind]] = {
     "aborted_missing": Kind("SEG-16", "error", "an aborted transaction that the index does not have"),
     "snapshot_broken": Kind("SEG-15", "error", "a producer snapshot that cannot be read"),
     "snapshot_state": Kind("SEG-15", "error", "a producer snapshot that contradicts the log before it"),
+    "not_read": Kind("SEG-01", "error", "a file that cannot be read"),
+    "gone": Kind("SEG-01", "note", "a file that was removed while the audit ran"),
     "checkpoint_broken": Kind("SEG-17", "warning", "a leader epoch checkpoint that cannot be read"),
 }
 UNREADABLE: Final = "unreadable"

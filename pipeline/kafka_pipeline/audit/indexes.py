@@ -23,7 +23,8 @@ from kafka_pipeline.audit.entries import Looked
 from kafka_pipeline.audit.findings import AuditFindings
 from kafka_pipeline.audit.producers import TRANSACTIONAL, Events
 from kafka_pipeline.columnar.headers import SIZE
-from kafka_pipeline.segments.files import OFFSETS, Table, without_zeros
+from kafka_pipeline.columnar.scan import regular_file
+from kafka_pipeline.segments.files import LARGEST, OFFSETS, Table, without_zeros
 
 TIMES: Final = np.dtype([("time", ">i8"), ("offset", ">i4")])
 ABORTS: Final = np.dtype(
@@ -43,17 +44,32 @@ class Beside(NamedTuple):
 
 def entries_of(path: Path, kind: np.dtype[np.void], found: AuditFindings) -> Table | None:
     """The entries of an index file without the zeros at its end; None where it is not there."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
+    data = small_file(path, found)
+    if data is None:
         return None
     if len(data) % kind.itemsize:
         found.add("index_size", path.as_posix(), -1, -1, f"{len(data):,} bytes, entries of {kind.itemsize}")
     return without_zeros(data, kind)
 
 
+def small_file(path: Path, found: AuditFindings) -> bytes | None:
+    """The bytes of a small file beside a segment; None if it is not there, or cannot be read, which is a finding."""
+    try:
+        with regular_file(path) as file:
+            data = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        found.add("not_read", path.as_posix(), -1, -1, error.strerror or str(error))
+        return None
+    if len(data) > LARGEST:
+        found.add("not_read", path.as_posix(), -1, -1, f"it has more than {LARGEST:,} bytes")
+        return None
+    return data
+
+
 def read_beside(segment: Path, found: AuditFindings) -> Beside:
-    """The index files of *segment*, looked at by themselves.  Raises `OSError`."""
+    """The index files of *segment*, looked at by themselves."""
     tables = {
         suffix: entries_of(segment.with_suffix(suffix), kind, found)
         for suffix, kind in ((".index", OFFSETS), (".timeindex", TIMES), (".txnindex", ABORTS))
@@ -137,8 +153,11 @@ class Held:
 
 
 def check_epochs(path: Path, found: AuditFindings) -> None:
-    """The checkpoint of leader epochs: a version, a count, and lines that grow.  Raises `OSError`."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    """The checkpoint of leader epochs: a version, a count, and lines that grow."""
+    data = small_file(path, found)
+    if data is None:
+        return
+    lines = data.decode("utf-8", "replace").splitlines()
     try:
         version, count, pairs = int(lines[0]), int(lines[1]), [tuple(map(int, line.split())) for line in lines[2:]]
     except (IndexError, ValueError):
@@ -181,8 +200,10 @@ class Snapshot(msgspec.Struct, array_like=True):
 
 
 def read_snapshot(path: Path, found: AuditFindings) -> Snapshot | None:
-    """The snapshot at *path*; None, and a finding, if no broker would take it.  Raises `OSError`."""
-    data = path.read_bytes()
+    """The snapshot at *path*; None, and a finding, if no broker would take it."""
+    data = small_file(path, found)
+    if data is None:
+        return None
     if wrong := _wrong_in(data):
         found.add("snapshot_broken", path.as_posix(), -1, -1, wrong)
         return None

@@ -36,11 +36,19 @@ def tasks_of(segments: Sequence[SegmentFile], most: int) -> list[list[AuditTask]
     """Divide segments into shards of about *most* bytes: stretches in their order, small ones together."""
     last = set({segment.log: segment.path for segment in segments}.values())
     sizes = {segment.path: segment.size for segment in segments}
-    stretches = [stretch for segment in segments for stretch in split_segment(segment, most)]
+    stretches = [stretch for segment in segments for stretch in _stretches(segment, most)]
     return [
         [AuditTask(each, sizes[each.path], each.path in last) for each in some]
         for some in pack_stretches(stretches, most)
     ]
+
+
+def _stretches(segment: SegmentFile, most: int) -> list[Stretch]:
+    """The stretches of a segment; the whole one if it cannot be read, which is found when it is judged."""
+    try:
+        return split_segment(segment, most)
+    except OSError:
+        return [Stretch(segment.path, 0, segment.size)]
 
 
 def report_of(path: str, summaries: Iterable[Summary], now_ms: int, *, contiguous: bool = False) -> AuditReport:
@@ -85,7 +93,6 @@ def audit_directory(
 
     Raises:
         CannotRead: there is no segment at *path*, or it cannot be read.
-        OSError: a segment became shorter, or could not be read, during the audit.
         ValueError: *processes* or *split_bytes* is below 1.
     """
     if processes < 1 or split_bytes < 1:

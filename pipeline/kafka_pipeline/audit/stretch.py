@@ -77,11 +77,13 @@ class Summary(msgspec.Struct, kw_only=True):
 def judge_stretch(stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False) -> Summary:
     """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment.
 
-    Raises:
-        OSError: it cannot be read.
+    A segment that cannot be read, or is not there any more, is a finding.
     """
-    with open_segment(stretch.path) as source:
-        return _Judge(stretch, size, last, now_ms, contiguous).judge(stretch_source(source, size))
+    try:
+        with open_segment(stretch.path) as source:
+            return _Judge(stretch, size, last, now_ms, contiguous).judge(stretch_source(source, size))
+    except OSError as error:
+        return _Judge(stretch, size, last, now_ms, contiguous).unread(error)
 
 
 class _Judge:
@@ -110,6 +112,13 @@ class _Judge:
         if held is not None and self.stretch.end == self.size and not self.broken:
             held.finish(read)
         return self._summary(read, present, beside.aborts)
+
+    def unread(self, error: OSError) -> Summary:
+        """The summary of a segment that cannot be read."""
+        # A dangling link is there, and what it names is not.
+        gone = isinstance(error, FileNotFoundError) and not self.path.is_symlink()
+        self.found.add("gone" if gone else "not_read", self.stretch.path, -1, -1, error.strerror or str(error))
+        return self._summary(self.stretch.start, [], None)
 
     def _chunks(self, reading: Reading, held: Held | None) -> int:
         """Look at every chunk; where reading ended."""

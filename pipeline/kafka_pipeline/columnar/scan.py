@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
+import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -150,10 +152,19 @@ class Mapped:
         return memoryview(mapped)[skipped:]
 
 
+def regular_file(path: Path) -> BinaryIO:
+    """The file at *path*, open.  Raises `OSError` if it cannot be read, or is no regular file."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return file
+
+
 @contextmanager
 def mapped(path: Path) -> Iterator[Mapped]:
-    """The file at *path*.  Raises `OSError`."""
-    with path.open("rb") as file:
+    """The file at *path*.  Raises `OSError`, also for what is no regular file: a pipe would wait."""
+    with regular_file(path) as file:
         yield Mapped(file.fileno())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -99,13 +100,24 @@ def _local(path: Path) -> Iterator[SegmentFile]:
         raise FileNotFoundError(2, "no such file or directory")
 
     def refuse(error: OSError) -> None:
-        raise error
+        # A directory that is removed meanwhile has no segments any more.
+        if not isinstance(error, FileNotFoundError):
+            raise error
 
     for folder, _, names in os.walk(path, onerror=refuse):
         for name in names:
             if NAME.fullmatch(name):
                 file = Path(folder, name)
-                yield SegmentFile(file.as_posix(), file.stat().st_size)
+                yield SegmentFile(file.as_posix(), _size(file))
+
+
+def _size(file: Path) -> int:
+    """The size of a regular file; 0 for a dangling link, a pipe or a file that is gone: reading it fails."""
+    try:
+        found = file.stat()
+    except OSError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def _remote(place: str) -> Iterator[SegmentFile]:
