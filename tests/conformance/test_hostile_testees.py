@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_conformance.judge.observation import Garbled
 from kafka_conformance.process.starting import reported_number
 from kafka_conformance.runner.keeping import InUse, reserved
-from kafka_conformance.runner.sandbox import Sandbox
+from kafka_conformance.runner.requests import CaseRequest
+from kafka_conformance.runner.results import MOST_LINES, Unusable, read_results
+from kafka_conformance.runner.sandbox import MOST_OTHER_LINES, Sandbox
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply, name_problem
 from kafka_corpus.vector_format import matches
@@ -123,3 +126,25 @@ def test_patterns_of_many_stars_are_quick() -> None:
     assert matches(stars, long + "b")
     assert matches("v2_batch.crc[*", "v2_batch.crc[lz4]")
     assert not matches("v2_batch.crc[lz?", "v2_batch.crc_lz4")
+
+
+def test_a_flood_of_lines_is_cut_short(script: Script, sandbox: Callable[..., Sandbox]) -> None:
+    """A testee that prints without end costs a bounded number of lines for each request, and is no hang."""
+    body = "if data != bytes([1]):\n    while True: sys.stdout.write('x\\n' * 4096)\nreply(id=id, batches=[])"
+    made = sandbox(script(body))
+    first, second = (list(made.ask([CaseRequest(bytes([number]))]))[0].observation for number in (0, 1))
+
+    assert first == Garbled(f"no reply, but {MOST_OTHER_LINES} other lines: x")
+    assert made.tally.strays == MOST_OTHER_LINES
+    assert not isinstance(second, Garbled)
+
+
+def test_a_result_of_too_many_lines_is_refused(tmp_path: Path) -> None:
+    """Before any of them is looked at."""
+    path = result(tmp_path) / "reference" / "result.ndjson"
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(header + b"?\n" * MOST_LINES)
+
+    with pytest.raises(Unusable, match=f"result.ndjson:{MOST_LINES + 1}: there are .* no corpus has so many cases"):
+        read_results(path)
+    assert lines

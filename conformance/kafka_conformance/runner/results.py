@@ -151,15 +151,21 @@ _FOOTER_START: Final = b'{"complete":'
 _FOOTER_STARTS: Final = (_FOOTER_START, b'{"kind":"footer"')
 
 
+# A corpus has some thousands of cases.
+MOST_LINES: Final = 50_000
+
+
 def read_results(path: Path) -> Results:
     """The results in *path*; a torn last line is as if it had not been written.
 
     Raises:
-        Unusable: there is no such file, or no header in it, or a line is broken.
+        Unusable: there is no such file, or no header in it, or a line is broken, or there are more than `MOST_LINES`.
     """
     whole = whole_lines(path)
     if not whole:
         raise Unusable(f"{path}: there is no header")
+    if len(whole) > MOST_LINES:
+        raise Unusable(f"{path}:{MOST_LINES + 1}: there are {len(whole):,} lines, and no corpus has so many cases")
     end = whole.pop() if len(whole) > 1 and whole[-1].startswith(_FOOTER_START) else None
     header = _decoded(_headers, whole[0], path, 1)
     lines = tuple(_decoded(_lines, line, path, number) for number, line in enumerate(whole[1:], 2))

@@ -57,6 +57,8 @@ CALIBRATION_SECONDS: Final = 3.0
 FACTOR: Final = 100
 # CPU seconds.  A testee that starts faster is restarted for each heavy request: Node is, a JVM is not.
 QUICK: Final = 0.25
+# Lines before a reply; after as many the testee is replaced.
+MOST_OTHER_LINES: Final = 10_000
 # Part of the memory limit; a testee that holds more is restarted before a heavy request.
 MUCH: Final = 1 / 8
 
@@ -327,6 +329,7 @@ class Sandbox:
     def _await(self, child: Child, ids: set[str], limit: TimeLimit) -> CodecReply | Misfit | ReadFailure:
         """The next reply to one of *ids*; other lines are counted and dropped."""
         end = time.monotonic() + max(limit.seconds, limit.grows) * 4
+        others = 0
         while True:
             line = child.read_line(limit, self._lull)
             self._go_on()
@@ -336,7 +339,8 @@ class Sandbox:
             if not isinstance(reply, Stray) and reply.id in ids:
                 return reply
             self.tally.stray(reply.text if isinstance(reply, Stray) else f"a reply to {reply.id!r}")
-            if time.monotonic() > end:
+            others += 1
+            if others >= MOST_OTHER_LINES or time.monotonic() > end:
                 return ReadFailure.LATE
 
     def _lull(self, memory: int) -> None:
