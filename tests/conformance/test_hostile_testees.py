@@ -132,7 +132,7 @@ def test_a_flood_of_lines_is_cut_short(script: Script, sandbox: Callable[..., Sa
     """A testee that prints without end costs a bounded number of lines for each request, and is no hang."""
     body = "if data != bytes([1]):\n    while True: sys.stdout.write('x\\n' * 4096)\nreply(id=id, batches=[])"
     made = sandbox(script(body))
-    first, second = (list(made.ask([CaseRequest(bytes([number]))]))[0].observation for number in (0, 1))
+    first, second = (answer.observation for number in (0, 1) for answer in made.ask([CaseRequest(bytes([number]))]))
 
     assert first == Garbled(f"no reply, but {MOST_OTHER_LINES} other lines: x")
     assert made.tally.strays == MOST_OTHER_LINES
