@@ -21,7 +21,8 @@ def run(*arguments: object, stdin: int = subprocess.DEVNULL, memory: int = 0, fi
         limits += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         limits += f"r.setrlimit(r.RLIMIT_FSIZE, ({file_size}, {file_size}))\n"
     code = f"{limits}from kafkaproof.cli import main; main()"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    # -B: a bound on files would cut the bytecode that Python keeps for everybody.
+    command = [sys.executable, "-B", "-c", code, *map(str, arguments)]
     return subprocess.run(command, stdin=stdin, capture_output=True, text=True, check=False, timeout=60)
 
 

@@ -123,10 +123,15 @@ def living() -> set[int]:
     return {pid for pid in children() if not is_zombie(pid)}
 
 
+def descriptors() -> int:
+    """How many files this process has open."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def attack(folder: Path, cases: list[Case], plan: dict[str, object]) -> None:
     """Run the testee of *plan*, and look at what it left."""
     folder.mkdir()
-    before, files = living(), set(Path("/proc/self/fd").iterdir())
+    before = living()
     path = folder / "result.ndjson"
     try:
         found = run(RunPlan(connection=hostile(folder, plan), cases=cases, corpus="0" * 64, path=path, jobs=2))
@@ -138,7 +143,6 @@ def attack(folder: Path, cases: list[Case], plan: dict[str, object]) -> None:
         assert sorted(line.case for line in found.lines) == sorted(case.id for case in cases)
     assert of_run(folder) == []
     assert living() <= before
-    assert len(list(Path("/proc/self/fd").iterdir())) <= len(files) + 2
     folder.rename(folder.with_name(f"done-{folder.name}"))
 
 
@@ -159,8 +163,11 @@ def test_hostile_testees(tmp_path: Path, small_cases: Callable[[], list[Case]], 
     def each(plan: dict[str, object]) -> None:
         attack(tmp_path / str(next(number)), cases, plan)
 
+    before = descriptors()
     each()
     assert next(number) >= count
+    # Hypothesis and the run's threads may keep some open; each of the testees would add some.
+    assert descriptors() <= before + 2
 
 
 @pytest.fixture

@@ -91,8 +91,8 @@ class Child:
         self._meter: MemoryMeter | None = None
         if self._local:
             self._meter = GUARD.watch(self.pid, connection.memory, self.end_group)
-        # Processes outside of its group that were there when it said hello.
-        self._helpers: set[int] | None = None
+        # Processes outside of its group that may stay while it runs.
+        self._helpers: set[int] = set()
         # Seconds for which this thread, to which an answer had come, waited for a processor; None: not counted.
         self.waits: float | None = None
 
@@ -297,14 +297,16 @@ class Child:
             poll.poll(left * 1000 if self._process.end is not None else 1)
             self._hear()
 
+    def keep_helpers(self) -> None:
+        """Let the processes stay that are outside of its group by now."""
+        self._helpers = self._outside()
+
     def end_detached(self) -> int:
-        """End the processes that left its group since the first call, which only notes them; how many there were."""
-        if not self._local:
-            return 0
-        outside = outside_group(self.pid)
-        if self._helpers is None:
-            self._helpers = outside
-        return end_processes(outside - self._helpers)
+        """End the other processes outside of its group; how many there were."""
+        return end_processes(self._outside() - self._helpers)
+
+    def _outside(self) -> set[int]:
+        return outside_group(self.pid) if self._local else set()
 
     @property
     def left(self) -> int:

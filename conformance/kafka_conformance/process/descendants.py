@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import signal
 import time
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ class Enclosure:
 
     def enter(self) -> str:
         """A shell command that moves the shell into the control group; one that does nothing without a group."""
-        return f"echo $$ > '{self.group}/cgroup.procs'" if self.group else ":"
+        return f"echo $$ > {shlex.quote(f'{self.group}/cgroup.procs')}" if self.group else ":"
 
     def end(self) -> int:
         """End all processes in it; how many there were.  Its server has ended."""

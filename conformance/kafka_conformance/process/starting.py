@@ -372,8 +372,9 @@ class Starter:
         with self._lock:
             failed = spawned.server if spawned else self._server
             if failed is not None and failed.has_worked:
-                # Somebody killed it; as a command the testee would be a child of this process.
-                self._server = None if failed is self._server else self._server
+                # It was killed; as a command the testee would be a child of this process.
+                if failed is self._server:
+                    self._server = None
                 self._abandon_spares()
             elif failed is None or not failed.program:
                 self._uses_servers = False

@@ -236,7 +236,7 @@ class Sandbox:
             child.kill()
             raise CannotRun(f"{name}: {problem}")
         self._child = child
-        child.end_detached()
+        child.keep_helpers()
         self._learnt.hello = hello
         self._learnt.quick = self._learnt.quick or ((used := child.usage()) is not None and used.seconds < QUICK)
         self._learnt.many = hello.many if self._learnt.many is None else self._learnt.many
