@@ -51,6 +51,13 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 }
 
 
+def say_json(document: Any) -> None:
+    """Print *document*, indented: with `--json` this one document is all of standard output."""
+    from kafka_conformance.sanitize import indented_json
+
+    click.echo(indented_json(document), nl=False)
+
+
 class CannotRunHere(click.ClickException):
     """Something that a command needs cannot run on this machine; the text says what and why."""
 

@@ -1,27 +1,18 @@
 """Entry points for OSS-Fuzz: what is exported, and that each of them runs."""
 
-import configparser
 import os
 import re
-import shlex
 import subprocess
 import sys
 import zipfile
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from shutil import rmtree
 
-import click
 import pytest
-import yaml
 from benchmarks.shrink import benchmark_inputs, good_batches
 
 from kafka_fuzz.campaign.export import differing_exports, exported_files, program_name, write_export
-from kafka_fuzz.campaign.plan import unknown_targets
 from kafka_fuzz.targets.named import NAMES
-from kafkaproof.cli import kafkaproof
-from kafkaproof.commands.fuzz.run import split_targets
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXPORTED: list[Path] = []
@@ -53,88 +44,6 @@ def test_export(tmp_path: Path) -> None:
     (tmp_path / "build.sh").chmod(0o644)
     (tmp_path / "fuzz_reference.dict").unlink()
     assert differing_exports(tmp_path) == ["build.sh", "fuzz_reference.dict"]
-
-
-WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "fuzz.yml").read_text(encoding="utf-8"))
-STEPS = WORKFLOW["jobs"]["fuzz"]["steps"]
-# The script before the commands whose output says what was found.
-QUIET = ".github/quiet "
-TOX = configparser.ConfigParser(interpolation=None)
-TOX.read(ROOT / "tox.ini")
-NIGHTS = ("Tonight", "Last night")
-
-
-def commands_of(environment: str) -> list[list[str]]:
-    """The commands of a tox environment, `commands_pre` first, with `{posargs:DEFAULT}` as its default."""
-    section = TOX[f"testenv:{environment}"]
-    lines = [line for name in ("commands_pre", "commands") for line in section.get(name, "").splitlines() if line]
-    said = [re.sub(r"\{posargs:?([^}]*)\}", r"\1", line).removeprefix("- ") for line in lines]
-    return [shlex.split(line.replace("{tox_root}{/}", "").replace("{/}", "/")) for line in said]
-
-
-def options_of(words: list[str]) -> set[str]:
-    """The options of a command of ours."""
-    command: click.Command = kafkaproof
-    for word in words[1:]:
-        if not isinstance(command, click.Group) or word.startswith("-"):
-            break
-        command = command.get_command(click.Context(command), word)  # type: ignore[assignment]  # else the test fails
-    return {name for option in command.params for name in option.opts}
-
-
-RUNS = [shlex.split(re.sub(r"\$\{\{.*?\}\}", "60", step["run"].removeprefix(QUIET))) for step in STEPS if "run" in step]
-TOX_RUNS = [words for words in RUNS if words[:2] == ["tox", "run"]]
-
-
-def test_the_workflow_runs_what_there_is() -> None:
-    """Each step's command is one that tox knows or that is installed by a step before, with options that exist."""
-    assert RUNS.index(["pip", "install", "tox", "tox-uv"]) < RUNS.index(TOX_RUNS[0])
-    assert [words[3] for words in TOX_RUNS] == ["fuzz-testees", "fuzz", "fuzz", "fuzz-reach", "fuzz-report"]
-    for _, _, flag, environment, *given in TOX_RUNS:
-        assert flag == "-e"
-        for command in commands_of(environment):
-            assert command[0] == "kafkaproof"
-            passed = given[1:] if command[1:3] == ["fuzz", "run"] else []
-            assert {word for word in (*command, *passed) if word.startswith("--")} <= options_of(command)
-
-
-def test_the_workflow_names_existing_targets() -> None:
-    """The targets of the nightly campaign have functions that run their rounds; all clients, and a broker."""
-    (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
-    commands = [[*run, *given] for _, _, _, environment, *given in TOX_RUNS if environment == "fuzz"]
-    # Of an option that is given twice, the last counts.
-    targets = [words[len(words) - words[::-1].index("--targets")] for words in commands]
-    assert targets == ["all", "broker:4.4.0"]
-    assert unknown_targets([name for each in targets for name in split_targets(each)]) == []
-
-
-def test_the_workflow_keeps_the_folder_from_night_to_night() -> None:
-    """One archive is restored and saved; actions are pinned to a version, and may only read."""
-    (run,) = [command for command in commands_of("fuzz") if command[2] == "run"]
-    folder = run[run.index("--dir") + 1]
-    cached = [step["with"]["path"] for step in STEPS if "cache" in step.get("uses", "")]
-    assert cached == [f"{folder}.tar.enc"] * 2
-    keys = {step["with"]["key"] for step in STEPS if "cache" in step.get("uses", "")}
-    assert len(keys) == 1
-    assert "run_attempt" in keys.pop()
-    assert all(re.fullmatch(r"[\w.-]+/[\w./-]+@v\d+", step["uses"]) for step in STEPS if "uses" in step)
-    assert WORKFLOW["permissions"] == {"contents": "read"}
-
-
-def test_no_input_leaves_the_machine_unencrypted(tmp_path: Path) -> None:
-    """Only the encrypted archive is cached or uploaded; only the key unpacks it."""
-    out = [step["with"]["path"] for step in STEPS if re.search("cache/save|upload", step.get("uses", ""))]
-    assert {*out} == {"kafkaproof-fuzz.tar.enc"}
-    pack, unpack = (next(step["run"] for step in STEPS if step.get("name") == f"{night}'s folder") for night in NIGHTS)
-    (tmp_path / "kafkaproof-fuzz").mkdir()
-    (tmp_path / "kafkaproof-fuzz" / "find").write_bytes(b"what crashes somebody")
-    shell = partial(subprocess.run, shell=True, executable="/bin/bash", cwd=tmp_path, capture_output=True, check=False)
-    assert shell(pack, env=os.environ | {"FOLDER_KEY": "secret"}).returncode == 0
-    assert b"crashes" not in (tmp_path / "kafkaproof-fuzz.tar.enc").read_bytes()
-    rmtree(tmp_path / "kafkaproof-fuzz")
-    assert shell(f"set -o pipefail; {unpack}", env=os.environ | {"FOLDER_KEY": "another"}).returncode != 0
-    assert shell(unpack, env=os.environ | {"FOLDER_KEY": "secret"}).returncode == 0
-    assert (tmp_path / "kafkaproof-fuzz" / "find").read_bytes() == b"what crashes somebody"
 
 
 # What a program is like where atheris is not installed.

@@ -43,6 +43,8 @@ class LateFuzz(LazyGroup):
             "Measure the share of corpus findings that a campaign rediscovers.",
         ),
         "known": ("kafkaproof.commands.fuzz.known:known", "Accept findings as known, with the reason."),
+        "seal": ("kafkaproof.commands.fuzz.seal:seal_campaign", "Encrypt a campaign, and print counts only."),
+        "open": ("kafkaproof.commands.fuzz.seal:open_campaign", "Decrypt and unpack a sealed campaign."),
         "report": ("kafkaproof.commands.fuzz.triage:report_command", "Write a campaign as pages and files."),
         "promote": ("kafkaproof.commands.fuzz.promote:promote_command", "Turn findings into corpus cases."),
         "minimise": (
