@@ -23,7 +23,7 @@ STEP = {
     "type": "object",
     "properties": {
         "name": TEXT, "id": TEXT, "if": TEXT, "run": TEXT, "shell": {"const": "bash"},
-        "uses": {"type": "string", "pattern": r"^[\w.-]+/[\w./-]+@v\d+$"},
+        "uses": {"type": "string", "pattern": r"^[\w.-]+/[\w./-]+@[0-9a-f]{40}$"},
         "with": {"type": "object"}, "env": {"type": "object", "additionalProperties": {"type": "string"}},
     },
     "additionalProperties": False,

@@ -108,6 +108,15 @@ def test_constraints_name_no_place() -> None:
     assert [line for line in lines if not re.fullmatch(r"[a-z0-9.-]+==[a-z0-9.+]+( ; [a-z_]+ .+)?", line)] == []
 
 
+def test_uv_gets_hashes() -> None:
+    """All environments of tox install with the hashed constraints, but for the one with the oldest versions."""
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini", encoding="utf-8")
+    given = {name: tox.get(name, "constraints") for name in tox.sections() if tox.has_option(name, "constraints")}
+    assert given == {"testenv": "{tox_root}/constraints-hashed.txt", "testenv:lowest": ""}
+    assert tox.get("pkgenv", "set_env").strip() == "UV_CONSTRAINT = {tox_root}/constraints-hashed.txt"
+
+
 def test_every_environment_is_described() -> None:
     """`tox list` says of each environment what it is for."""
     tox = configparser.ConfigParser(interpolation=None)

@@ -147,7 +147,17 @@ def _run_maven(scratch: Path, release: Release) -> None:
     if program is None:
         raise NoBroker(f"mvn is not on the path; Maven fetches the jars of Kafka {release.name}", hint="install Maven")
     (scratch / "pom.xml").write_text(pom(release), encoding="utf-8")
-    command = [program, "-B", "-q", "-Dstyle.color=never", PLUGIN, "-DoutputDirectory=lib", "-DincludeScope=runtime"]
+    # -C: a jar that does not have the checksum of its repository is an error.
+    command = [
+        program,
+        "-B",
+        "-q",
+        "-C",
+        "-Dstyle.color=never",
+        PLUGIN,
+        "-DoutputDirectory=lib",
+        "-DincludeScope=runtime",
+    ]
     try:
         done = subprocess.run(
             command, cwd=scratch, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT, check=False

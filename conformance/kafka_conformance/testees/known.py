@@ -245,9 +245,12 @@ def _installed(known: KnownTestee) -> BuildRecipe:
         folder=Path(__file__).parent,
         sources=(),
         programs=(PIP,),
-        build=(("{pip-install}", "--target", "{build}", f"{known.distribution}=={{version}}"),),
+        build=(
+            ("{pip-install}", "--only-binary", ":all:", "--target", "{build}", f"{known.distribution}=={{version}}"),
+        ),
         run=(),
         environment=known.environment,
+        pinned=False,
     )
 
 

@@ -39,6 +39,14 @@ from typing import Any, Final
 import click
 
 from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.fetched_sums import (
+    KEPT,
+    OtherSum,
+    check_sums,
+    fetched_sums,
+    lock_file_sums,
+    locked_jars,
+)
 
 # Names a folder of recipes that is used in place of the project's own.
 SOURCES_VARIABLE: Final = "KAFKAPROOF_TESTEES"
@@ -75,6 +83,7 @@ class BuildRecipe:
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
         project: what the build is called; variants share the build of their project.
+        pinned: whether it is the release that the project pins, whose sums are committed.
         client: whether *run* is a client of the fake broker (`process/client_testee.py`), which does not speak the
             testee protocol itself.
     """
@@ -93,6 +102,7 @@ class BuildRecipe:
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
     client: bool = False
+    pinned: bool = True
 
     def at(self, version: str) -> BuildRecipe:
         """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
@@ -101,7 +111,8 @@ class BuildRecipe:
         commands = self.versioned if version != self.version else ()
         for bound, more in self.older:
             commands += more if numbers(version) < numbers(bound) else ()
-        return replace(self, version=version, build=commands + self.build, versioned=(), older=())
+        pinned = self.pinned and version == self.version
+        return replace(self, version=version, build=commands + self.build, versioned=(), older=(), pinned=pinned)
 
     def missing(self) -> tuple[str, ...]:
         """The programs that are not here."""
@@ -334,7 +345,7 @@ def build_testee(recipe: BuildRecipe, directory: Path | None = None) -> Path:
                 _report(f"building {what} ({recipe.language}) into {built}")
                 shutil.rmtree(built, ignore_errors=True)
                 built.mkdir()
-                _make(recipe, built, Path(scratch), lock)
+                _make(recipe, built, Path(scratch), lock, directory / KEPT)
                 (built / _WHOLE).touch()
     except OSError as error:
         raise BuildError(f"{what} cannot be built in {directory}: {error}") from error
@@ -424,10 +435,21 @@ def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
             shutil.copyfile(source, copy)
 
 
-def _make(recipe: BuildRecipe, built: Path, scratch: Path, lock: int) -> None:
+def _make(recipe: BuildRecipe, built: Path, scratch: Path, lock: int, kept: Path) -> None:
     copy_sources(recipe, scratch)
     for each in recipe.build:
         _run(recipe, fill_recipe_command(each, build=built, version=recipe.version), scratch, lock)
+        # After each command: what a changed lock file names is refused before it is compiled or run.
+        _check_fetched(recipe, built, scratch, kept)
+
+
+def _check_fetched(recipe: BuildRecipe, built: Path, scratch: Path, kept: Path) -> None:
+    poms = [recipe.folder / name for name in recipe.sources if Path(name).name == "pom.xml"]
+    committed = {**lock_file_sums(recipe.folder), **locked_jars(poms)}
+    try:
+        check_sums(fetched_sums(scratch, built), committed, kept, complete=recipe.pinned)
+    except OtherSum as error:
+        raise BuildError(f"{recipe.project} {recipe.version} is refused: {error}") from None
 
 
 def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int) -> None:

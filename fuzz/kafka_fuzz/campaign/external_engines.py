@@ -280,7 +280,7 @@ def jazzer_recipe(recipe: BuildRecipe, testee: Path) -> BuildRecipe:
         version=JAZZER,
         sources=(str(harness("jazzer/FuzzDecode.java")), str(harness("jazzer/pom.xml"))),
         build=(
-            ("mvn", "-B", "-q", f"-Djazzer.version={JAZZER}", "-DoutputDirectory={build}/lib", COPY_DEPENDENCIES),
+            ("mvn", "-B", "-q", "-C", f"-Djazzer.version={JAZZER}", "-DoutputDirectory={build}/lib", COPY_DEPENDENCIES),
             ("javac", "-d", "{build}/classes", "-cp", f"{testee}/lib/*", "FuzzDecode.java"),
         ),
     )
