@@ -18,12 +18,11 @@ from itertools import product
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
 from benchmarks.fuzz_outcomes import MIX, PLAIN, OutcomeRepeat
-from benchmarks.planted_bugs import search_cost, searched_bugs
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung
 from kafka_conformance.testees.known import connect
 from kafka_fuzz.broker_target import run_broker_round
@@ -33,7 +32,8 @@ from kafka_fuzz.differential.feed import AHEAD, BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
-from kafka_fuzz.planted_bugs import PLANTED_BUGS, InputSeries
+from kafka_fuzz.planted_bugs import PLANTED_BUGS, InputSeries, search_difference
+from kafka_fuzz.planted_bugs.search import BatchDecoder
 
 TARGETS: Final = ("kafka-python", "aiokafka-pure")
 COLUMNS: Final = (PLAIN, *PROFILES, MIX)
@@ -314,3 +314,24 @@ def report_rate(made: list[Rate]) -> str:
         f"{made[0].who}: median {median(clock):,.0f} a second, slowest {min(clock):,.0f};"
         f" {median(spent) if spent else 0:,.0f} a CPU-second"
     )
+
+
+class SearchCost(NamedTuple):
+    """The cost of one search; *executions* is one more than the limit if no difference was found."""
+
+    executions: int
+    seconds: float
+
+
+def searched_bugs() -> tuple[str, ...]:
+    """The names of the planted bugs that the fuzzer looks for."""
+    return tuple(name for name, bug in PLANTED_BUGS.items() if bug.budget is not None)
+
+
+def search_cost(decoder: BatchDecoder, series: InputSeries, most: int) -> SearchCost:
+    """The cost of one search with at most *most* executions."""
+    made, start = len(series.made), time.process_time()
+    detection = search_difference(decoder, series, most)
+    executions = detection.executions if detection else most + 1
+    decoding = time.process_time() - start - (series.seconds[-1] - series.seconds[made])
+    return SearchCost(executions, decoding + series.seconds[min(executions, most)])

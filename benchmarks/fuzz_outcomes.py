@@ -45,8 +45,7 @@ from kafka_fuzz.differential.outcome_tuples import Prepared
 from kafka_fuzz.mutate import PROFILES, Deck, Mutant, Profile, corpus_seeds, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS, base_entry
 from kafka_fuzz.mutate.plain import EDITS, mutate_bytes, put_word
-from kafka_fuzz.targets import Target
-from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets import Target, make_target
 from kafka_fuzz.targets.outcome import Outcome
 
 # By the function: where a loop is when its time is over is chance.

@@ -129,13 +129,6 @@ def print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool)
         ctx.exit()
 
 
-def say_json(document: Any) -> None:
-    """Print *document*, indented: with `--json`, standard output has one document and nothing else."""
-    from kafka_conformance.sanitize import indented_json
-
-    click.echo(indented_json(document), nl=False)
-
-
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show it.")
 def kafkaproof() -> None:

@@ -42,7 +42,7 @@ from kafka_fuzz.shrink.search import (
     with_reference,
 )
 from kafka_fuzz.shrink.worker import WAIT, Done, ShrinkTask
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
 FLAKY: Final = "its answers to the same input differ"

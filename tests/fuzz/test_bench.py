@@ -25,7 +25,7 @@ from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundRepor
 from kafka_fuzz.mutate import for_cell, mutate, own_seeds
 from kafka_fuzz.mutate.entries import CODECS
 from kafka_fuzz.mutate.model import all_cells
-from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets import make_target
 from kafka_fuzz.targets.outcome import GOOD, Outcome, value_relation
 from kafka_records import decode
 from kafkaproof.commands.fuzz import fuzz

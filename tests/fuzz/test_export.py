@@ -12,7 +12,7 @@ import pytest
 from benchmarks.shrink import benchmark_inputs, good_batches
 
 from kafka_fuzz.campaign.export import differing_exports, exported_files, program_name, write_export
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXPORTED: list[Path] = []

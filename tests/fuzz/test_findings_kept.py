@@ -10,8 +10,8 @@ from types import FrameType
 
 import pytest
 
+from kafka_fuzz.targets import NAMES
 from kafka_fuzz.targets.base import TooLong, guard
-from kafka_fuzz.targets.named import NAMES
 from kafka_fuzz.targets.outcome import CLASSES, GOOD
 
 PLANTED = Path(__file__).with_name("planted_findings.py")

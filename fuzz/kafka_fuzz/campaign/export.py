@@ -15,7 +15,7 @@ from typing import Final
 
 from kafka_fuzz.mutate import corpus_seeds, own_seeds
 from kafka_fuzz.mutate.dictionary import dictionary_text
-from kafka_fuzz.targets.named import COMPILED, NAMES
+from kafka_fuzz.targets import COMPILED, NAMES
 
 PROGRAM: Final = '''#!/usr/bin/env python3
 """Fuzzes {about}, with Kafkaproof's mutators and judge.

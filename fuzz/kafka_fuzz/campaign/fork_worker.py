@@ -32,8 +32,7 @@ from kafka_fuzz.campaign.store import Corpus, Pool, open_pool
 from kafka_fuzz.campaign.worker import BlackBox, EndlessFunctions, Worker, hard_seconds, stored_progress
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
-from kafka_fuzz.targets import Target
-from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets import Target, make_target
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
 # Bytes of address space; an input of a few hundred bytes needs far less.

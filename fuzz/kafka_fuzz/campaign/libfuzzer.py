@@ -43,8 +43,7 @@ from importlib.util import find_spec
 from kafka_fuzz.campaign.export import target_seeds
 from kafka_fuzz.campaign.known_findings import STATE, InputSkips, read_known_findings
 from kafka_fuzz.mutate import custom_mutator
-from kafka_fuzz.targets import Target
-from kafka_fuzz.targets.named import make_target
+from kafka_fuzz.targets import Target, make_target
 
 # libFuzzer would replace the exit status by its own; the fork server needs the real one.
 OFF: Final = tuple(

@@ -44,7 +44,7 @@ from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.mutate import Profile, draw_profile
 from kafka_fuzz.mutate.entries import corpus_seeds
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 
 
 def testees_in(target: str) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from kafka_fuzz.campaign.known_findings import (
 )
 from kafka_fuzz.campaign.plan import KINDS, RoundPlan, finding_targets
 from kafka_fuzz.findings import TargetMode, write_atomically
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 from kafka_fuzz.targets.outcome import Outcome
 
 # Seconds for one replay: more than the time limits of targets, which end hangs.

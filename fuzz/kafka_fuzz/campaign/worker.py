@@ -33,8 +33,7 @@ from kafka_fuzz.mutate import Deck, Mutant, MutantCell, mutate
 from kafka_fuzz.mutate.faults import FAULTS
 from kafka_fuzz.mutate.mutant import NO_FAULT
 from kafka_fuzz.mutate.plain import cell_of
-from kafka_fuzz.targets import Target
-from kafka_fuzz.targets.named import COMPILED
+from kafka_fuzz.targets import COMPILED, Target
 from kafka_fuzz.targets.outcome import Outcome
 
 # The last inputs, because what breaks the heap may be felt later.

@@ -21,8 +21,8 @@ from typing import IO, Final, NoReturn
 import msgspec
 
 from kafka_fuzz.shrink.search import SHORT_SECONDS, Budget, NotShown, Run, one_by_one, runner, shrink_input, verdicts
+from kafka_fuzz.targets import make_target
 from kafka_fuzz.targets.base import Target
-from kafka_fuzz.targets.named import make_target
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
 
 # The limit of address space, as in a campaign.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from typing import ClassVar, Final
 
 import click
 
-from kafkaproof.checkout import provide_benchmarks
 from kafkaproof.cli import LazyGroup
 
 # Commands by the name that they had in the last release.
@@ -70,3 +72,42 @@ def fuzz() -> None:
 
     Exit codes of `run`: 0 nothing new, 1 new findings, 2 usage, 3 could not be run, 130 interrupted.
     """
+
+
+# Benchmarks are not in the wheel. `fuzz bench` takes them from the checkout: the one that an editable install points
+# to, or the one that contains the working directory.
+
+# A file that only a checkout of this project has.
+MARK: Final = Path("benchmarks", "fuzz_outcomes.py")
+NO_CHECKOUT: Final = 3
+
+
+class NoCheckout(click.ClickException):
+    """The working directory is in no checkout; the command ends with one line and exit code 3."""
+
+    exit_code = NO_CHECKOUT
+
+
+def find_checkout() -> Path | None:
+    """The root of the checkout, or None outside of one."""
+    installed = Path(__file__).resolve().parents[4]
+    working = Path.cwd()
+    return next((path for path in (installed, working, *working.parents) if (path / MARK).is_file()), None)
+
+
+def provide_benchmarks(command: str) -> None:
+    """Make `benchmarks` importable in this process and in the processes that it starts.
+
+    Raises:
+        NoCheckout: there is no checkout; *command* is named in the message.
+    """
+    root = find_checkout()
+    if root is None:
+        raise NoCheckout(
+            f"`{command}` needs the benchmarks, which are not in the wheel: run it in a checkout of Kafkaproof"
+        )
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+    inherited = os.environ.get("PYTHONPATH", "")
+    if str(root) not in inherited.split(os.pathsep):
+        os.environ["PYTHONPATH"] = os.pathsep.join(part for part in (str(root), inherited) if part)

@@ -16,7 +16,7 @@ from kafka_fuzz.campaign.external_engines import ENGINES, run_engine
 from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover_corpora
 from kafka_fuzz.campaign.plan import KINDS, campaign_lock, target_folder
 from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
 

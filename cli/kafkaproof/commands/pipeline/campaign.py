@@ -15,7 +15,7 @@ from kafka_fuzz.campaign.plan import OF_TESTEES
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES
 from kafka_fuzz.shrink import Budget
-from kafka_fuzz.targets.named import NAMES
+from kafka_fuzz.targets import NAMES
 from kafka_fuzz.triage.deduplicate import FILE, FOLDER, TriagedFinding, read_triage
 from kafka_fuzz.triage.draft import draft_document
 from kafka_fuzz.triage.run import triage_and_write
