@@ -15,6 +15,7 @@ from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, find_release
 from kafka_brokers.scenarios import recorder as answer_recorder
 from kafka_conformance.judge.reach import replay_cases
+from kafka_conformance.runner.keeping import reserved
 from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
@@ -61,6 +62,7 @@ def record_command(
     # SIGTERM is ctrl-C by other means: what was earned is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = _Run(_cases(only), root or package_root(), folder, again or only_check, only_check, _starter(contained))
+    click.get_current_context().with_resource(reserved(folder, hint="--dir DIR writes into another directory"))
     code, said = OK, []
     try:
         for release in [find_release(name).name for name in releases] or [each.name for each in RELEASES]:

@@ -69,9 +69,11 @@ def certify_broker(
     path = keeping.result_directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
     try:
         keeping.check_covers_result(path, only, len(cases))
-        path.parent.mkdir(parents=True, exist_ok=True)
+        click.get_current_context().with_resource(keeping.reserved(path.parent))
     except keeping.WouldReplace as error:
         raise click.UsageError(str(error)) from error
+    except keeping.InUse:
+        raise
     except OSError as error:
         raise click.UsageError(f"--report: {error}") from error
     try:

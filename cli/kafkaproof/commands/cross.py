@@ -86,6 +86,7 @@ def cross(
     parties = _parties(testees)
     part = bool(testees or only)
     path = (folder or keeping.result_directory(None, part=part) / "cross") / results.FILE
+    click.get_current_context().with_resource(keeping.reserved(path.parent))
     try:
         if part:
             results.check_covers_cross(path, parties.connections, [case.id for case in cases])

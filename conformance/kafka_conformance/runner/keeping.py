@@ -34,8 +34,10 @@ class InUse(OSError):
 
 
 @contextmanager
-def reserved(folder: Path) -> Iterator[None]:
+def reserved(folder: Path, *, hint: str = REPORT_HINT) -> Iterator[None]:
     """Hold a lock on *folder*, which is made if need be; the system releases it when the process ends.
+
+    *hint* says what the second run can do.
 
     Raises:
         InUse: another process has it.
@@ -43,17 +45,17 @@ def reserved(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(descriptor, folder)
+        _lock(descriptor, folder, hint)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, folder: Path) -> None:
+def _lock(descriptor: int, folder: Path, hint: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InUse(f"{printable(str(folder), 500)}: another run writes there; {REPORT_HINT}") from None
+        raise InUse(f"{printable(str(folder), 500)}: another run writes there; {hint}") from None
 
 
 class WouldReplace(Unusable):

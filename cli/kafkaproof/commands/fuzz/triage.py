@@ -10,6 +10,7 @@ from typing import Final, NoReturn
 
 import click
 
+from kafka_conformance.runner.keeping import reserved
 from kafka_conformance.sanitize import printable
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.triage.deduplicate import (
@@ -57,6 +58,7 @@ def triage(
     roots = directories or (Path("kafkaproof-fuzz"),)
     if not roots[0].is_dir():
         raise click.UsageError(f"there is no campaign in {roots[0]}")
+    _reserve(*roots)
     try:
         old, printer = against or last_night(roots[0]), progress_printer(quiet=as_json)
         findings = triage_and_write(roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs)
@@ -67,6 +69,12 @@ def triage(
     else:
         print_causes(findings, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
+
+
+def _reserve(*folders: Path) -> None:
+    """Keep other triages and reports out of *folders* until this command ends; raises `InUse` if one is there."""
+    for folder in dict.fromkeys(path.resolve() for path in folders):
+        click.get_current_context().with_resource(reserved(folder, hint="it can start when that one has ended"))
 
 
 def progress_printer(*, quiet: bool) -> Callable[[str], None]:
@@ -116,6 +124,8 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
     Exit codes: 0 nothing new, 1 new findings, 2 usage, 3 the harness failed in some round of a target's last
     campaign.
     """
+    if directory.is_dir():
+        _reserve(directory)
     try:
         night = read_night(directory, [])
         if against is not None or is_stale(directory):
@@ -125,6 +135,7 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
         night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    _reserve(out)
     written = write_reports(night, out)
     totals = next(night.lines())
     if as_json:
