@@ -1,0 +1,263 @@
+"""kill -9 at fifty random moments: the resumed result equals the undisturbed one, and no process is left.
+
+Each command runs once undisturbed, which gives the result and the time that it takes.  For each moment it is started
+again in a folder of its own, killed with its whole group when a random part of that time is over, and run again to its
+end.  The moments of a command are drawn from equal parts of its time, so that early and late ones are among them.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+from tests.cli.test_refresh import TESTEE, Checkout
+
+from kafka_brokers.releases import NEWEST
+from kafka_conformance.runner.kept_results import read_kept
+from kafka_conformance.runner.results import FILE, read_results
+from kafka_corpus.answer_diff import difference
+from kafka_corpus.evidence import load_evidence
+from kafka_corpus.vectors import package_root
+from kafka_fuzz.campaign.plan import read_log
+from kafka_fuzz.campaign.store import Corpus
+from kafka_fuzz.findings import finding_input, read_findings
+from kafka_fuzz.triage.deduplicate import read_triage
+
+ROOT = Path(__file__).parent
+MARK = "KAFKAPROOF_TEST_OF_KILLS"
+SEED = 20
+LONG = 180.0
+GRACE = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes into a folder.
+
+    Attributes:
+        command: the arguments of `kafkaproof` for a folder.
+        result: what has to be the same, read from the folder.
+        moments: how often it is killed.
+        codes: the exit codes of a run that ends.
+        prepare: makes what the command needs in the folder.
+    """
+
+    command: Callable[[Path], Sequence[object]]
+    result: Callable[[Path], Any]
+    moments: int
+    codes: tuple[int, ...]
+    prepare: Callable[[Path], object] = lambda folder: folder
+
+
+def start(job: Job, folder: Path) -> "subprocess.Popen[bytes]":
+    """The command in a process group of its own; it and all that it starts bear a mark."""
+    argv = [sys.executable, "-m", "kafkaproof", *map(str, job.command(folder))]
+    environment = os.environ | {MARK: str(folder)}
+    with (folder.parent / "output").open("wb") as output:
+        return subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True, env=environment)
+
+
+def finish(job: Job, folder: Path) -> float:
+    """Run the command to its end; the seconds that it took."""
+    began = time.monotonic()
+    with start(job, folder) as process:
+        code = process.wait(LONG)
+    assert code in job.codes, (folder.parent / "output").read_text(errors="replace")[-3000:]
+    return time.monotonic() - began
+
+
+def left(folder: Path) -> list[psutil.Process]:
+    """Processes that bear the mark of *folder*."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == str(folder) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until_none_is_left(folder: Path) -> None:
+    """Fail if a process with the mark of *folder* is there after a minute."""
+    end = time.monotonic() + GRACE
+    while there := left(folder):
+        assert time.monotonic() < end, there
+        time.sleep(0.05)
+
+
+def kill(job: Job, folder: Path, seconds: float) -> bool:
+    """Start the command, kill its group after *seconds*; whether it was still running."""
+    with start(job, folder) as process:
+        time.sleep(seconds)
+        running = process.poll() is None
+        if running:
+            os.killpg(process.pid, signal.SIGKILL)
+    wait_until_none_is_left(folder)
+    return running
+
+
+def certified(folder: Path) -> Any:
+    """Header, counts and lines of a result, without times, and without the order, which depends on the processes."""
+    done = read_results(folder / TESTEE / FILE)
+    assert done.complete
+    return done.counts(), sorted((without(line, "ms", "deaths") for line in done.lines), key=lambda line: line["case"])
+
+
+def without(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
+    """The fields of *struct* but *names*."""
+    return {name: value for name, value in msgspec.structs.asdict(struct).items() if name not in names}
+
+
+@cache
+def campaign() -> Path:
+    """A campaign with findings, not triaged."""
+    folder = Path(mkdtemp(prefix="kafkaproof-killed-"))
+    command = ["fuzz", "run", "--targets", "kafka-python", "--seconds", "3", "--seed", "1", "--dir", str(folder)]
+    done = subprocess.run([sys.executable, "-m", "kafkaproof", *command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    return folder
+
+
+def triaged(folder: Path) -> Any:
+    """What triage says of each finding; not how far it was shrunk, which is bounded by time."""
+    found = read_triage(folder)
+    assert found
+    return sorted((each.name, each.key, sorted(each.inputs), each.outcome.kind, each.state) for each in found)
+
+
+def refreshed(folder: Path) -> Any:
+    """The kept result, without times."""
+    (path,) = (folder / "results").glob(f"{TESTEE}-*.ndjson")
+    return {id_: without(line, "ms", "deaths") for id_, line in read_kept(path).lines.items()}
+
+
+def recorded(folder: Path) -> Any:
+    """The cases with an answer, and those whose answer differs from the recorded one; clocks and ids apart."""
+    answers = {id_: line.by_release()[NEWEST] for id_, line in load_evidence(folder).items()}
+    right = load_evidence(package_root())
+    differing = [id_ for id_, answer in answers.items()
+                 if difference(right[id_].by_release()[NEWEST], answer, "masked")]  # fmt: skip
+    return sorted(answers), differing
+
+
+def a_log(folder: Path) -> None:
+    """The recorded partition."""
+    with tarfile.open(next(ROOT.rglob("recorded_log.tar.gz"))) as archive:
+        archive.extractall(folder / "log", filter="data")
+
+
+def audited(folder: Path) -> Any:
+    """All files of the output but the log, which says what the run took."""
+    files = (path for path in sorted((folder / "out").rglob("*")) if path.is_file() and path.suffix != ".crc")
+    found = {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in files}
+    assert "manifest.json" in found
+    return {name: data.replace(os.fsencode(folder), b"FOLDER") for name, data in found.items() if "parquet" not in name}
+
+
+JOBS: Mapping[str, Job] = {
+    "certify": Job(
+        lambda folder: ("certify", TESTEE, "--only", "v2_headers.*", "--only", "v1_*", "--resume", "--report", folder),
+        certified, moments=14, codes=(1,),
+    ),
+    "triage": Job(
+        lambda folder: ("fuzz", "triage", "--dir", folder, "--seconds", 0.2),
+        triaged, moments=8, codes=(1,), prepare=lambda folder: shutil.copytree(campaign(), folder, dirs_exist_ok=True),
+    ),
+    "refresh": Job(
+        lambda folder: ("refresh", "--step", "results", "--testee", TESTEE, "--root", folder),
+        refreshed, moments=8, codes=(0,), prepare=lambda folder: Checkout(folder, "v2_headers", "goldens"),
+    ),
+    "record": Job(
+        lambda folder: (
+            "broker", "record", NEWEST, "--only", "produce_crc.*", "--root", folder, "--dir", folder / "answers",
+        ),
+        recorded, moments=6, codes=(0,), prepare=lambda folder: (folder / "evidence").mkdir(),
+    ),
+    "audit": Job(
+        lambda folder: ("pipeline", "audit", folder / "log", "--out", folder / "out", "--now", 0, "--split", 1),
+        audited, moments=6, codes=(0, 1), prepare=a_log,
+    ),
+}  # fmt: skip
+MARKS = {"record": [pytest.mark.broker], "audit": [pytest.mark.spark]}
+MOMENTS = [
+    pytest.param(name, moment, marks=[pytest.mark.slow, *MARKS.get(name, [])], id=f"{name}-{moment}")
+    for name, job in JOBS.items()
+    for moment in range(job.moments)
+]
+
+
+@cache
+def undisturbed(name: str) -> tuple[Any, float]:
+    """The result of a command that nobody disturbs, and the seconds that it takes."""
+    scratch = Path(mkdtemp(prefix="kafkaproof-killed-"))
+    folder = scratch / "run"
+    folder.mkdir()
+    JOBS[name].prepare(folder)
+    try:
+        seconds = finish(JOBS[name], folder)
+        return JOBS[name].result(folder), seconds
+    finally:
+        shutil.rmtree(scratch)
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("name", "moment"), MOMENTS)
+def test_a_killed_command_goes_on(name: str, moment: int, tmp_path: Path) -> None:
+    """The result after the kill and another run is that of a run that nobody disturbed."""
+    job, (right, seconds) = JOBS[name], undisturbed(name)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    job.prepare(folder)
+    part = (moment + random.Random(f"{SEED} {name} {moment}").random()) / job.moments
+
+    # A run that was faster this time has ended before: then there is nothing to resume, and the result holds as well.
+    kill(job, folder, part * seconds)
+    finish(job, folder)
+
+    wait_until_none_is_left(folder)
+    assert job.result(folder) == right
+
+
+FUZZED = 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("moment", range(FUZZED))
+def test_a_killed_campaign_loses_nothing(moment: int, tmp_path: Path) -> None:
+    """Time ends a campaign, so no two are equal: what was there at the kill is there after the next one, and whole."""
+    target, seconds = "kafka-python", 5.0
+    folder = tmp_path / "run"
+    folder.mkdir()
+    job = Job(
+        lambda folder: ("fuzz", "run", "--targets", target, "--seconds", 2, "--seed", 1, "--dir", folder),
+        lambda folder: {find.key for find in read_findings(folder)}, moments=FUZZED, codes=(1,),
+    )  # fmt: skip
+    long = Job(lambda folder: [*job.command(folder), "--seconds", seconds], job.result, FUZZED, job.codes)
+    part = (moment + random.Random(f"{SEED} fuzz {moment}").random()) / FUZZED
+
+    running = kill(long, folder, part * seconds)
+    findings, inputs = job.result(folder), set(Corpus(folder, target).entries)
+    finish(job, folder)
+
+    assert running
+    assert findings <= job.result(folder)
+    assert inputs <= set(Corpus(folder, target).entries)
+    assert [find.key for find in read_findings(folder) if len(finding_input(folder, find)) != find.size] == []
+    numbers = [report.number for report in read_log(folder)]
+    assert numbers == sorted(set(numbers))
+    wait_until_none_is_left(folder)
