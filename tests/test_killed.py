@@ -15,9 +15,8 @@ import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cached_property
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import msgspec
@@ -55,25 +54,25 @@ class Job:
         prepare: makes what the command needs in the folder.
     """
 
-    command: Callable[[Path], Sequence[object]]
+    command: Callable[["Shared", Path], Sequence[object]]
     result: Callable[[Path], Any]
     moments: int
     codes: tuple[int, ...]
-    prepare: Callable[[Path], object] = lambda folder: folder
+    prepare: Callable[["Shared", Path], object] = lambda _, folder: folder
 
 
-def start(job: Job, folder: Path) -> "subprocess.Popen[bytes]":
+def start(job: Job, shared: "Shared", folder: Path) -> "subprocess.Popen[bytes]":
     """The command in a process group of its own; it and all that it starts bear a mark."""
-    argv = [sys.executable, "-m", "kafkaproof", *map(str, job.command(folder))]
+    argv = [sys.executable, "-m", "kafkaproof", *map(str, job.command(shared, folder))]
     environment = os.environ | {MARK: str(folder)}
     with (folder.parent / "output").open("wb") as output:
         return subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True, env=environment)
 
 
-def finish(job: Job, folder: Path) -> float:
+def finish(job: Job, shared: "Shared", folder: Path) -> float:
     """Run the command to its end; the seconds that it took."""
     began = time.monotonic()
-    with start(job, folder) as process:
+    with start(job, shared, folder) as process:
         code = process.wait(LONG)
     assert code in job.codes, (folder.parent / "output").read_text(errors="replace")[-3000:]
     return time.monotonic() - began
@@ -99,9 +98,9 @@ def wait_until_none_is_left(folder: Path) -> None:
         time.sleep(0.05)
 
 
-def kill(job: Job, folder: Path, seconds: float) -> bool:
+def kill(job: Job, shared: "Shared", folder: Path, seconds: float) -> bool:
     """Start the command, kill its group after *seconds*; whether it was still running."""
-    with start(job, folder) as process:
+    with start(job, shared, folder) as process:
         time.sleep(seconds)
         running = process.poll() is None
         if running:
@@ -122,18 +121,8 @@ def without(struct: msgspec.Struct, *names: str) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(struct).items() if name not in names}
 
 
-@cache
-def campaign() -> Path:
-    """A campaign with findings, not triaged."""
-    folder = Path(mkdtemp(prefix="kafkaproof-killed-"))
-    command = ["fuzz", "run", "--targets", "kafka-python", "--seconds", "3", "--seed", "1", "--dir", str(folder)]
-    done = subprocess.run([sys.executable, "-m", "kafkaproof", *command], capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    return folder
-
-
 def triaged(folder: Path) -> Any:
-    """What triage says of each finding; not how far it was shrunk, which is bounded by time."""
+    """Key, inputs, outcome and state of each finding.  The shrunk input is left out: time bounds its search."""
     found = read_triage(folder)
     assert found
     return sorted((each.name, each.key, sorted(each.inputs), each.outcome.kind, each.state) for each in found)
@@ -154,42 +143,39 @@ def recorded(folder: Path) -> Any:
     return sorted(answers), differing
 
 
-def a_log(folder: Path) -> None:
-    """The recorded partition."""
-    with tarfile.open(next(ROOT.rglob("recorded_log.tar.gz"))) as archive:
-        archive.extractall(folder / "log", filter="data")
-
-
 def audited(folder: Path) -> Any:
-    """All files of the output but the log, which says what the run took."""
+    """All files of the output, without the sums that Hadoop keeps beside them."""
     files = (path for path in sorted((folder / "out").rglob("*")) if path.is_file() and path.suffix != ".crc")
     found = {path.relative_to(folder / "out").as_posix(): path.read_bytes() for path in files}
     assert "manifest.json" in found
-    return {name: data.replace(os.fsencode(folder), b"FOLDER") for name, data in found.items() if "parquet" not in name}
+    return found
 
 
 JOBS: Mapping[str, Job] = {
     "certify": Job(
-        lambda folder: ("certify", TESTEE, "--only", "v2_headers.*", "--only", "v1_*", "--resume", "--report", folder),
+        lambda _, folder: (
+            "certify", TESTEE, "--only", "v2_headers.*", "--only", "v1_*", "--resume", "--report", folder,
+        ),
         certified, moments=14, codes=(1,),
     ),
     "triage": Job(
-        lambda folder: ("fuzz", "triage", "--dir", folder, "--seconds", 0.2),
-        triaged, moments=8, codes=(1,), prepare=lambda folder: shutil.copytree(campaign(), folder, dirs_exist_ok=True),
+        lambda _, folder: ("fuzz", "triage", "--dir", folder, "--seconds", 0.2),
+        triaged, moments=8, codes=(1,),
+        prepare=lambda shared, folder: shutil.copytree(shared.campaign, folder, dirs_exist_ok=True),
     ),
     "refresh": Job(
-        lambda folder: ("refresh", "--step", "results", "--testee", TESTEE, "--root", folder),
-        refreshed, moments=8, codes=(0,), prepare=lambda folder: Checkout(folder, "v2_headers", "goldens"),
+        lambda _, folder: ("refresh", "--step", "results", "--testee", TESTEE, "--root", folder),
+        refreshed, moments=8, codes=(0,), prepare=lambda _, folder: Checkout(folder, "v2_headers", "v2_offsets"),
     ),
     "record": Job(
-        lambda folder: (
+        lambda _, folder: (
             "broker", "record", NEWEST, "--only", "produce_crc.*", "--root", folder, "--dir", folder / "answers",
         ),
-        recorded, moments=6, codes=(0,), prepare=lambda folder: (folder / "evidence").mkdir(),
+        recorded, moments=6, codes=(0,), prepare=lambda _, folder: (folder / "evidence").mkdir(),
     ),
     "audit": Job(
-        lambda folder: ("pipeline", "audit", folder / "log", "--out", folder / "out", "--now", 0, "--split", 1),
-        audited, moments=6, codes=(0, 1), prepare=a_log,
+        lambda shared, folder: ("pipeline", "audit", shared.log, "--out", folder / "out", "--now", 0, "--split", 1),
+        audited, moments=6, codes=(0, 1),
     ),
 }  # fmt: skip
 MARKS = {"record": [pytest.mark.broker], "audit": [pytest.mark.spark]}
@@ -200,33 +186,59 @@ MOMENTS = [
 ]
 
 
-@cache
-def undisturbed(name: str) -> tuple[Any, float]:
-    """The result of a command that nobody disturbs, and the seconds that it takes."""
-    scratch = Path(mkdtemp(prefix="kafkaproof-killed-"))
-    folder = scratch / "run"
-    folder.mkdir()
-    JOBS[name].prepare(folder)
-    try:
-        seconds = finish(JOBS[name], folder)
-        return JOBS[name].result(folder), seconds
-    finally:
-        shutil.rmtree(scratch)
+class Shared:
+    """What the moments have in common, made when it is first needed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._undisturbed: dict[str, tuple[Any, float]] = {}
+
+    @cached_property
+    def campaign(self) -> Path:
+        """A campaign with findings, not triaged."""
+        folder = self._folder / "campaign"
+        command = ["fuzz", "run", "--targets", "kafka-python", "--seconds", "3", "--seed", "1", "--dir", str(folder)]
+        done = subprocess.run([sys.executable, "-m", "kafkaproof", *command], capture_output=True, check=False)
+        assert done.returncode == 1, done.stderr
+        return folder
+
+    @cached_property
+    def log(self) -> Path:
+        """The recorded partition, in one place, since reports name it."""
+        with tarfile.open(next(ROOT.rglob("recorded_log.tar.gz"))) as archive:
+            archive.extractall(self._folder / "log", filter="data")
+        return self._folder / "log"
+
+    def undisturbed(self, name: str) -> tuple[Any, float]:
+        """The result of a command that is not disturbed, and the seconds that it takes."""
+        if name not in self._undisturbed:
+            folder = self._folder / name / "run"
+            folder.mkdir(parents=True)
+            JOBS[name].prepare(self, folder)
+            seconds = finish(JOBS[name], self, folder)
+            self._undisturbed[name] = JOBS[name].result(folder), seconds
+        return self._undisturbed[name]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """One for all moments that a process tests."""
+    return Shared(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "moment"), MOMENTS)
-def test_a_killed_command_goes_on(name: str, moment: int, tmp_path: Path) -> None:
-    """The result after the kill and another run is that of a run that nobody disturbed."""
-    job, (right, seconds) = JOBS[name], undisturbed(name)
+def test_a_killed_command_goes_on(name: str, moment: int, shared: Shared, tmp_path: Path) -> None:
+    """The result after the kill and another run is that of an undisturbed run."""
+    job, (right, seconds) = JOBS[name], shared.undisturbed(name)
     folder = tmp_path / "run"
     folder.mkdir()
-    job.prepare(folder)
+    job.prepare(shared, folder)
     part = (moment + random.Random(f"{SEED} {name} {moment}").random()) / job.moments
 
     # A run that was faster this time has ended before: then there is nothing to resume, and the result holds as well.
-    kill(job, folder, part * seconds)
-    finish(job, folder)
+    kill(job, shared, folder, part * seconds)
+    finish(job, shared, folder)
 
     wait_until_none_is_left(folder)
     assert job.result(folder) == right
@@ -238,21 +250,21 @@ FUZZED = 8
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("moment", range(FUZZED))
-def test_a_killed_campaign_loses_nothing(moment: int, tmp_path: Path) -> None:
+def test_a_killed_campaign_loses_nothing(moment: int, shared: Shared, tmp_path: Path) -> None:
     """Time ends a campaign, so no two are equal: what was there at the kill is there after the next one, and whole."""
     target, seconds = "kafka-python", 5.0
     folder = tmp_path / "run"
     folder.mkdir()
     job = Job(
-        lambda folder: ("fuzz", "run", "--targets", target, "--seconds", 2, "--seed", 1, "--dir", folder),
+        lambda _, folder: ("fuzz", "run", "--targets", target, "--seconds", 2, "--seed", 1, "--dir", folder),
         lambda folder: {find.key for find in read_findings(folder)}, moments=FUZZED, codes=(1,),
     )  # fmt: skip
-    long = Job(lambda folder: [*job.command(folder), "--seconds", seconds], job.result, FUZZED, job.codes)
+    long = Job(lambda _, folder: [*job.command(shared, folder), "--seconds", seconds], job.result, FUZZED, job.codes)
     part = (moment + random.Random(f"{SEED} fuzz {moment}").random()) / FUZZED
 
-    running = kill(long, folder, part * seconds)
+    running = kill(long, shared, folder, part * seconds)
     findings, inputs = job.result(folder), set(Corpus(folder, target).entries)
-    finish(job, folder)
+    finish(job, shared, folder)
 
     assert running
     assert findings <= job.result(folder)
