@@ -187,7 +187,7 @@ MOMENTS = [
 
 
 class Shared:
-    """What the moments have in common, made when it is first needed."""
+    """The campaign, the log and the undisturbed results, each made when it is first needed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -197,7 +197,7 @@ class Shared:
     def campaign(self) -> Path:
         """A campaign with findings, not triaged."""
         folder = self._folder / "campaign"
-        command = ["fuzz", "run", "--targets", "kafka-python", "--seconds", "3", "--seed", "1", "--dir", str(folder)]
+        command = ["fuzz", "run", "--targets", "kafka-python", "--seconds", "1", "--seed", "1", "--dir", str(folder)]
         done = subprocess.run([sys.executable, "-m", "kafkaproof", *command], capture_output=True, check=False)
         assert done.returncode == 1, done.stderr
         return folder

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -34,11 +35,23 @@ def forged(forge: Forge, *, recount: bool = True) -> bytes:
     if recount:
         counts: dict[str, int] = {}
         for line in lines[1:-1]:
-            counts[line["outcome"]] = counts.get(line["outcome"], 0) + 1
+            if "outcome" in line:
+                counts[line["outcome"]] = counts.get(line["outcome"], 0) + 1
         lines[-1]["counts"] = counts
-    body = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines[:-1])
-    lines[-1]["sha256"] = sha256(body).hexdigest()
-    return body + json.dumps(lines[-1], separators=(",", ":")).encode() + b"\n"
+    return signed([msgspec.json.encode(line) + b"\n" for line in lines[:-1]], lines[-1])
+
+
+def signed(body: list[bytes], footer: dict[str, Any]) -> bytes:
+    """The lines of *body* and *footer* with the hash that fits them."""
+    whole = b"".join(body)
+    return whole + msgspec.json.encode(footer | {"sha256": sha256(whole).hexdigest()}) + b"\n"
+
+
+def respelled(change: Callable[[list[bytes]], None]) -> bytes:
+    """The result after *change* of the bytes of its lines, with the hash that fits them."""
+    *body, footer = genuine().splitlines(keepends=True)
+    change(body)
+    return signed(body, json.loads(footer))
 
 
 def first(lines: Lines, outcome: str) -> dict[str, Any]:
@@ -79,6 +92,28 @@ def each_skipped(lines: Lines) -> None:
             line.update(outcome="skipped", observation={"kind": "skipped", "reason": "its API"})
 
 
+def made_up(lines: Lines) -> None:
+    """Findings become answers that agree, with observations that fit: nothing in the file contradicts it."""
+    kinds = {"decode": {"invalid": "refused"}, "encode": {"invalid": "refused", "valid": "encoded"}}
+    for line in lines[1:-1]:
+        if line["outcome"] not in ("agree", "skipped", "not_asked"):
+            kind = kinds[line["op"]].get(line["expected"], "decoded" if line["op"] == "decode" else "encoded")
+            line.update(outcome="agree", field="", why="", also=[], left_out=[], observation={"kind": kind})
+            for name in ("field", "why", "also", "left_out"):
+                del line[name]
+
+
+def agreed(outcome: str) -> Forge:
+    """Findings of *outcome* become agreement, and their observations stay."""
+
+    def forge(lines: Lines) -> None:
+        for line in lines[1:-1]:
+            if line["outcome"] == outcome:
+                line["outcome"] = "agree"
+
+    return forge
+
+
 # Refused when the file is read.
 UNREADABLE: dict[str, Forge] = {
     "header field": lambda lines: lines[0].update(certified=True),
@@ -94,7 +129,43 @@ UNREADABLE: dict[str, Forge] = {
     "more cases than the header says": lambda lines: lines.insert(7, dict(lines[8])),
     "not complete": lambda lines: lines[-1].update(complete=False),
     "no corpus": lambda lines: lines[0].__delitem__("corpus"),
+    "two footers": lambda lines: lines.insert(7, lines[-1]),
+    "two headers": lambda lines: lines.insert(1, lines[0]),
+    "cases after the footer": lambda lines: lines.append({**lines[7], "sha256": ""}),
+    "no cases at all": lambda lines: lines[0].update(cases=0),
+    "rules that are a text": lambda lines: lines[7].update(rules="CRC-01"),
+    "a fraction of deaths": lambda lines: lines[7].update(deaths=0.5),
+    "formats that are a text": lambda lines: lines[0]["testee"].update(decode="all"),
     "cases is text": lambda lines: lines[0].update(cases="many"),
+}
+# Bytes of a file that is refused when it is read.
+DAMAGED: dict[str, Callable[[], bytes]] = {
+    "empty": lambda: b"",
+    "a mark of byte order": lambda: b"\xef\xbb\xbf" + genuine(),
+    "zeros": lambda: genuine().replace(b"\n", b"\0\n", 5),
+    "not a number": lambda: genuine().replace(b'"seconds":0.0', b'"seconds":NaN'),
+    "a line in the middle changed, the hash not": lambda: genuine().replace(
+        b'"outcome":"hang"', b'"outcome":"agree"', 1
+    ),
+    "nested deeply": lambda: respelled(lambda body: body.__setitem__(7, b"[" * 100_000 + b"\n")),
+}
+# The same answers in other bytes, with the right hash.
+RESPELLED: dict[str, Callable[[list[bytes]], None]] = {
+    "a key twice": lambda body: body.__setitem__(7, body[7].replace(b'"outcome":', b'"outcome":"hang","outcome":')),
+    "a testee's name twice": lambda body: body.__setitem__(0, body[0].replace(b'"name":', b'"name":"other","name":')),
+    "ends of lines of Windows": lambda body: body.__setitem__(7, body[7].replace(b"\n", b"\r\n")),
+    "spaces": lambda body: body.__setitem__(7, body[7].replace(b'{"case"', b'{ "case"')),
+    "escapes": lambda body: body.__setitem__(7, body[7].replace(b'"outcome"', b'"\\u006futcome"')),
+}
+# Only another run shows these: docs/threat-model.md names them.
+ONLY_ANOTHER_RUN: dict[str, Forge] = {
+    "made-up answers": made_up,
+    "another origin": lambda lines: lines[0]["settings"].update(origin="kafkaproof"),
+    "another version of the testee": lambda lines: lines[0]["testee"].update(version="9.9.9"),
+    "the name of another testee": lambda lines: lines[0]["testee"].update(name="aiokafka"),
+    "variants that were not sent": lambda lines: lines[-1].update(
+        variants={"seed": "00ff00ff00ff00ff", "drawn": 2887, "sent": 300, "unlike": {}}
+    ),
 }
 # Read, and no certificate holds for them.
 NOT_HELD: dict[str, Forge] = {
@@ -110,6 +181,30 @@ NOT_HELD: dict[str, Forge] = {
     "a part of the corpus": lambda lines: lines[0].update(only=["v2_batch"]),
     "fewer formats": lambda lines: lines[0]["testee"].update(decode={"magics": [2], "compressions": ["none"]}),
     "skips of its own": each_skipped,
+    "an id that looks alike": lambda lines: lines[7].update(case=lines[7]["case"].replace("a", "\u0430")),
+    "hangs that agree": agreed("hang"),
+    "memory that agrees": agreed("memory"),
+    "refused and agrees": agreed("rejects_valid"),
+    "pipes and agrees": lambda lines: first(lines, "hang").update(outcome="agree", observation={}),
+}
+CERTIFICATES: dict[str, dict[str, Any]] = {
+    "certified_for": {"certified_for": ["consumer", "producer"]},
+    "reasons": {"reasons": []},
+    "profiles": {"profiles": []},
+    "causes": {"causes": []},
+    "findings": {"findings": {}},
+    "informedness": {"informedness": 1.0},
+    "answered_informedness": {"answered_informedness": "1.0"},
+    "skipped": {"skipped": {"cases": 0, "share": 0.0, "why": {}}},
+    "areas": {"areas": {}},
+    "nulls": {"nulls": {}},
+    "complete": {"complete": "yes"},
+    "only": {"only": ["*"]},
+    "known": {"known": ["v2_batch"]},
+    "not_exposed": {"not_exposed": {}},
+    "corpus": {"corpus": {"sha256": "0" * 64, "cases": 1}},
+    "testee": {"testee": {"name": "kafka-python", "version": "9.9.9"}},
+    "result": {"result": {"file": "../../etc/passwd", "sha256": "0" * 64}},
 }
 
 
@@ -126,10 +221,74 @@ def test_a_forged_file_is_refused(name: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_false_counts_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
+    """Bytes that no run writes are refused, with the file."""
+    path = tmp_path / FILE
+    path.write_bytes(DAMAGED[name]())
+
+    with pytest.raises(Unusable, match=FILE):
+        read_results(path)
+
+
+@pytest.mark.parametrize("name", RESPELLED)
+def test_another_spelling_is_refused(name: str, tmp_path: Path) -> None:
+    """A line that other programs may read otherwise holds no certificate; the problem has its number."""
+    path = tmp_path / FILE
+    path.write_bytes(respelled(RESPELLED[name]))
+    content = certificate.statement(remade(read_results(path), cases_by_id(), (), path), FILE)
+    number = 1 if "testee" in name else 8
+
+    (problem,) = certificate.problems(content, path, cases_by_id())
+    assert problem == f"{path}:{number}: the line is not as a run writes it"
+
+
+@pytest.mark.parametrize("name", ONLY_ANOTHER_RUN)
+def test_what_only_another_run_shows_is_named(name: str, tmp_path: Path) -> None:
+    """It fits together and holds, and `report --verify` says what it cannot see."""
+    path = tmp_path / FILE
+    path.write_bytes(forged(ONLY_ANOTHER_RUN[name]))
+    content = certificate.statement(remade(read_results(path), cases_by_id(), (), path), FILE)
+    (tmp_path / certificate.FILE).write_bytes(certificate.encode_certificate(content))
+    done = CliRunner().invoke(kafkaproof, ["report", "--verify", str(tmp_path / certificate.FILE)])
+
+    assert done.exit_code == 0, done.output
+    assert "only another run can show that the result was not made up" in done.output
+
+
+@pytest.mark.parametrize("field", CERTIFICATES)
+def test_a_field_of_a_forged_certificate_is_named(field: str, tmp_path: Path) -> None:
+    """Each statement follows from the result; another one is named, also where the certificate's own hash fits."""
+    path = tmp_path / FILE
+    path.write_bytes(genuine())
+    content = certificate.statement(remade(read_results(path), cases_by_id(), (), path), FILE) | CERTIFICATES[field]
+    content["sha256"] = certificate.statement_hash({name: content[name] for name in content if name != "sha256"})
+
+    (problem,) = certificate.problems(content, path, cases_by_id())
+    assert problem.startswith(f"{field}: it says ")
+
+
+def test_the_result_is_beside_its_certificate() -> None:
+    """A path in the certificate leads nowhere else."""
+    content = {"result": {"file": "../../etc/passwd"}}
+
+    assert certificate.result_of(content, Path("a/certificate.json")) == Path("a/passwd")
+
+
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """Other programs could read the first, or the last."""
+    path = tmp_path / certificate.FILE
+    path.write_text('{"format":"kafkaproof-certificate","version":2,"certified":true,"certified":false}')
+
+    with pytest.raises(certificate.BadCertificate, match="the key certified is there more than once"):
+        certificate.load_certificate(path)
+
+
+@pytest.mark.parametrize("counts", [{"hang": 0}, {"hang": -1}, {"fine": 3}, {"agree": 10**9}])
+def test_false_counts_are_refused(counts: dict[str, int], tmp_path: Path) -> None:
     """Sums that are not those of the lines are refused, also with the right hash."""
     path = tmp_path / FILE
-    path.write_bytes(forged(lambda lines: lines[-1]["counts"].update(hang=0), recount=False))
+    path.write_bytes(forged(lambda lines: lines[-1]["counts"].update(counts), recount=False))
 
     with pytest.raises(Unusable, match="counts: they are not those of the lines"):
         read_results(path)

@@ -18,9 +18,11 @@ outcomes were made up: who doubts them runs the testee again.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -53,6 +55,20 @@ ORIGINS: Final[Mapping[str, str]] = {
     SELF: "self-reported",
     "ci": "re-run by CI",
     "kafkaproof": "re-run by Kafkaproof",
+}
+
+# Kinds of observation that an outcome `agree` can have, by operation and expectation.  Records before a fault may be
+# delivered, so a decoder of invalid bytes may have answered with some.
+_READ: Final = frozenset({"decoded", "consumed"})
+_APPENDED: Final = frozenset({"appended"})
+AGREEING: Final[Mapping[str, Mapping[str, frozenset[str]]]] = {
+    "decode": {"valid": _READ, "acceptable": _READ | {"refused"}, "invalid": _READ | {"refused"}},
+    "encode": {
+        "valid": frozenset({"encoded"}),
+        "acceptable": frozenset({"encoded", "refused"}),
+        "invalid": frozenset({"refused"}),
+    },
+    "append": dict.fromkeys(("valid", "acceptable", "invalid"), _APPENDED),
 }
 
 
@@ -151,14 +167,23 @@ def encode_certificate(content: Mapping[str, Any]) -> bytes:
 def load_certificate(path: Path) -> dict[str, Any]:
     """The certificate in *path*.  Raises `BadCertificate`."""
     try:
-        content = msgspec.json.decode(path.read_bytes())
+        data = path.read_bytes()
+        content = msgspec.json.decode(data)
+        json.loads(data, object_pairs_hook=_refuse_repeated_keys)
     except OSError as error:
         raise BadCertificate(f"{path}: {error.strerror}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadCertificate(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict) or (content.get("format"), content.get("version")) != (FORMAT, VERSION):
         raise BadCertificate(f"{path}: not a certificate of version {VERSION}")
     return content
+
+
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> None:
+    """Programs differ in which of two values they take."""
+    for name, times in Counter(name for name, _ in pairs).items():
+        if times > 1:
+            raise ValueError(f"the key {printable(name, 100)} is there more than once")
 
 
 def result_of(content: Mapping[str, Any], path: Path) -> Path:
@@ -195,6 +220,8 @@ def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]
         return
     if content.get("kafkaproof") != installed_version():
         yield f"Kafkaproof {printable(str(content.get('kafkaproof')), 100)} made it, and here is {installed_version()}"
+    for number in islice(results.rewritten_lines(done, result), 1):
+        yield f"{result}:{number}: the line is not as a run writes it"
     yield from _of_result(done, cases)
     if done.header.corpus == corpus_hash():
         yield from _different(content, remade(done, cases, declared, result, criteria))
@@ -211,7 +238,15 @@ def _of_result(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:
     wrong = [line.case for line in done.lines if line.case in cases and not _fits(line, cases[line.case])]
     if wrong:
         yield f"{_cases(wrong)} not as the corpus has it: {printable(wrong[0])}"
+    if contrary := [line.case for line in done.lines if not _agrees(line)]:
+        yield f"{_cases(contrary)} said to agree, with an observation that does not: {printable(contrary[0])}"
     yield from _not_as_announced(done, cases)
+
+
+def _agrees(line: results.ResultLine) -> bool:
+    """Whether the observation is of a kind that can agree; always for other outcomes, and for cases of brokers."""
+    kinds = AGREEING.get(line.op, {}).get(line.expected)
+    return line.outcome != "agree" or kinds is None or line.observation.get("kind") in kinds
 
 
 def _not_as_announced(done: Results, cases: Mapping[str, Case]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -21,7 +21,7 @@ import msgspec
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome, Verdict
 from kafka_conformance.runner.requests import Tally
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.protocol import Capability, HelloReply
+from kafka_conformance.testees.protocol import PROTOCOL, Capability, HelloReply
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import CODEC_OPS
 
@@ -190,23 +190,39 @@ def _decoded(decoder: msgspec.json.Decoder[_Read], line: bytes, path: Path, numb
 
 def contradictions(found: Results) -> Iterator[tuple[int, str]]:
     """Contradictions in a result file, each with the number of its line."""
+    yield from ((1, problem) for problem in _header_problems(found.header))
     header, lines, footer = found.header, found.lines, found.footer
-    if (header.format, header.version) != (FORMAT, VERSION):
-        yield 1, f"not a {FORMAT} of version {VERSION}"
-    if unknown := sorted(header.testee.keys() - TESTEE_FIELDS):
-        yield 1, f"testee: there is no field {printable(unknown[0], MAX_NAME)}"
     if header.testee.get("broker"):
         for number, line in enumerate(lines, 2):
             if line.op in CODEC_OPS:
                 yield number, f"{printable(line.case)}: no broker gets a case of {line.op}"
-        if header.testee.get("decode") or header.testee.get("encode"):
-            yield 1, "testee: a broker announces no formats to decode or encode"
     if footer is not None:
         last = len(lines) + 2
         if {name: count for name, count in footer.counts.items() if count} != dict(+Counter(x.outcome for x in lines)):
             yield last, "counts: they are not those of the lines"
         if not footer.complete or len(lines) != header.cases:
             yield last, f"complete: there are {len(lines)} of {header.cases} cases"
+
+
+def _header_problems(header: ResultHeader) -> Iterator[str]:
+    if (header.format, header.version) != (FORMAT, VERSION):
+        yield f"not a {FORMAT} of version {VERSION}"
+    if unknown := sorted(header.testee.keys() - TESTEE_FIELDS):
+        yield f"testee: there is no field {printable(unknown[0], MAX_NAME)}"
+    if problem := _hello_problem(header.testee):
+        yield f"testee: {problem}"
+    if header.testee.get("broker") and (header.testee.get("decode") or header.testee.get("encode")):
+        yield "testee: a broker announces no formats to decode or encode"
+
+
+def _hello_problem(testee: Mapping[str, Any]) -> str:
+    """Why the fields of a hello in *testee* are none; empty if they are."""
+    fields = {name: value for name, value in testee.items() if name in HelloReply.__struct_fields__}
+    try:
+        msgspec.convert({"protocol": PROTOCOL, "name": "", "version": "", **fields}, HelloReply)
+    except msgspec.ValidationError as error:
+        return printable(str(error))
+    return ""
 
 
 def read_result_header(path: Path) -> ResultHeader:
@@ -230,6 +246,13 @@ def check_footer_hash(sha256: str, before: Iterable[bytes], path: Path) -> None:
     """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
     if sha256 != hashlib.sha256(b"".join(before)).hexdigest():
         raise Unusable(f"{path}: its footer does not fit what stands before it")
+
+
+def rewritten_lines(done: Results, path: Path) -> Iterator[int]:
+    """The numbers of lines in *path* that are not as a run writes them: repeated keys, other spaces or escapes."""
+    for number, (line, read) in enumerate(zip(whole_lines(path), (done.header, *done.lines), strict=False), 1):
+        if line != _encoder.encode(read) + b"\n":
+            yield number
 
 
 def previous_result(path: Path) -> Path:

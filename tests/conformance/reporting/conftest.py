@@ -130,7 +130,9 @@ def case_line(case: Case, changed: Changed) -> ResultLine:
         "expected": case.expect.verdict,
         "rules": case.rules,
     }
-    return ResultLine(**(said | changed.get(case.id, {"outcome": "agree"})))
+    kind = "encoded" if case.op == "encode" else "decoded"
+    agrees = {"outcome": "agree", "observation": {"kind": "refused" if case.expect.verdict == "invalid" else kind}}
+    return ResultLine(**(said | changed.get(case.id, agrees)))
 
 
 def graded_report(name: str, changed: Changed, cases: Mapping[str, Case], *declared: Deviation) -> Report:
