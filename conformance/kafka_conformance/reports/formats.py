@@ -247,6 +247,15 @@ Level = Literal["error", "warning", "note"]
 LEVELS: Final[Mapping[Grade, Level]] = {"FAIL": "error", "HOSTILE": "warning", "NON_STRICT": "note"}
 
 
+def unlinked(text: str) -> str:
+    """*text* without links: SARIF, section 3.11.6, reads `[text](address)` in a message as one, and escapes as here.
+
+    >>> print(unlinked("[click](https://a.example)"))
+    \\[click\\](https://a.example)
+    """
+    return re.sub(r"[\\\[\]]", r"\\\g<0>", text)
+
+
 def sarif(collection: Collection) -> bytes:
     """The document: a rule for each cause, a result for each finding; those of grade INFO are left out."""
     document = {
@@ -323,7 +332,7 @@ def _result(
         "ruleId": finding.cause.id,
         "ruleIndex": rules.index(finding.cause.id),
         "level": LEVELS[graded.grade],
-        "message": {"text": f"{finding.cause.title}. {finding.case.title}: {printable(line.why)}"},
+        "message": {"text": f"{finding.cause.title}. {finding.case.title}: {unlinked(printable(line.why))}"},
         "locations": [_location(line, entry, numbers[line.case])],
         "partialFingerprints": {FINGERPRINT: fingerprint(entry, line)},
         "properties": {

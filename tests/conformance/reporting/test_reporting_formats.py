@@ -111,6 +111,16 @@ def test_sarif_explains_reviewed_causes(collected: Collection, whole_corpus: Map
     assert {each["properties"]["reviewed"] for each in unreviewed} == {False}
 
 
+def test_text_of_a_testee_is_no_link_in_sarif(whole_corpus: Mapping[str, Case]) -> None:
+    """Brackets are escaped as SARIF says, so that a message of a testee cannot lead to its pages."""
+    (cause,) = [each for each in causes_of("kafka-python") if each.id == "header-key-not-utf8"]
+    changed = {cause.smallest: {"outcome": "rejects_valid", "why": "\n::error ::[fixed here](https://a.example)"}}
+    report = formats.sarif(collect([graded_report("kafka-python", changed, whole_corpus)], cases=whole_corpus))
+    (result,) = json.loads(report)["runs"][0]["results"]
+
+    assert result["message"]["text"].endswith(r": \\n::error ::\[fixed here\](https://a.example)")
+
+
 HEADER_KEY = "v2_headers.key_is_not_utf_8[0xff]"
 FORGED = "backwards.record_at_itself"
 
