@@ -135,6 +135,21 @@ def write_longer_key(key: bytes) -> Draft:
     return may_write(batch, bytes_of(batch), why=why)
 
 
+@case("TXN-09", "TXN-14", each={"empty": 0, "one-byte": 1, "three-bytes": 3})
+def write_shorter_key(size: int) -> Draft:
+    """A control key below four bytes has no type; a batch codec may not look."""
+    batch = marked(marker(key=key_of(1)[:size]))
+    return may_write(batch, bytes_of(batch), why="ControlRecordType#parse refuses the key, but a batch carries bytes")
+
+
+@case("TXN-10", "TXN-14", each={"one": 1, "minus-1": -1})
+def write_key_version(version: int) -> Draft:
+    """A control key of another version is written as it is, or refused."""
+    batch = marked(marker(key=key_of(1, version)))
+    why = "ControlRecordType#recordKey writes version 0, but a batch carries bytes"
+    return may_write(batch, bytes_of(batch), why=why)
+
+
 @case("TXN-10", each={"one": 1, "largest": 32767})
 def key_version_above_0(version: int) -> Draft:
     """A control key of a newer version is read like version 0."""

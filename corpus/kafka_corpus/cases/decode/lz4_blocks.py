@@ -140,6 +140,24 @@ def block_of_exactly_the_most() -> Draft:
     return valid(*compressed("lz4", frame(body=lz4_data(lz4_block(plain))), record))
 
 
+@case("LZ4-11")
+def stored_block_of_exactly_the_most() -> Draft:
+    """A stored block of exactly 64 KiB is taken."""
+    record = some_records(1)[0]._replace(key=None, value=b"-" * (65_536 - 11))
+    plain = payload_of([record])
+    assert len(plain) == 65_536
+    return valid(*compressed("lz4", frame(body=lz4_data(plain, stored=True)), record))
+
+
+@case("LZ4-11")
+def stored_block_above_the_most_with_a_record() -> Draft:
+    """A stored block of 65,537 bytes that holds a sound record is refused for its size alone."""
+    record = some_records(1)[0]._replace(key=None, value=b"-" * (65_537 - 11))
+    plain = payload_of([record])
+    assert len(plain) == 65_537
+    return invalid(compressed("lz4", frame(body=lz4_data(plain, stored=True)), record)[0], *REFUSED, "limit")
+
+
 BAD_BLOCKS = {
     "match-from-before-the-start": b"\x14a\x05\x00" + b"\x50bcdef",
     "match-from-no-distance": b"\x14a\x00\x00" + b"\x50bcdef",

@@ -163,6 +163,20 @@ def writer_of_negative_deltas(row: dict[str, Any]) -> Draft:
     return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
 
 
+@case("TIM-19", "ATT-06", each=CODECS)
+def horizon_of_zero(codec: Compression) -> Draft:
+    """A delete horizon of 0 is a horizon: the deltas count from it."""
+    batch = with_horizon(TIMESTAMP, TIMESTAMP + 3, horizon=0, compression=codec)
+    return valid(sealed(batch), batch)
+
+
+@case("TIM-19", "ATT-06", each=CODECS)
+def writer_of_a_horizon_of_zero(codec: Compression) -> Draft:
+    """A delete horizon of 0 is written, with its bit, and the deltas count from it."""
+    batch = with_horizon(TIMESTAMP, TIMESTAMP + 3, horizon=0, compression=codec)
+    return must_write(batch, sealed(batch), compare="exact" if codec == "none" else "masked")
+
+
 @case("TIM-20", each=CODECS)
 def append_time_under_a_horizon(codec: Compression) -> Draft:
     """In a LogAppendTime batch with a delete horizon every record has the max timestamp."""

@@ -56,6 +56,14 @@ def smallest_message() -> Draft:
     return valid(data, single_batch(record_of(1, 1, None, None, timestamp=TIMESTAMP + 5), 1))
 
 
+@case("LEG-02")
+def timestamp_of_eight_different_bytes() -> Draft:
+    """All eight bytes of a v1 timestamp are read, each from its place."""
+    timestamp = 0x0102_0304_0506_0708
+    made = record_of(1, 0, b"key", timestamp=timestamp)
+    return valid(raw_message(1, b"key", made.value, timestamp=timestamp), single_batch(made, 1))
+
+
 @case("LEG-03", each={str(size): size for size in range(14, 22)})
 def shorter_than_its_fields(size: int) -> Draft:
     """A v1 message of 14 to 21 bytes passes the size check, and then has no room for its fields.

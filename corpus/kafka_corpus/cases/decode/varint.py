@@ -186,6 +186,13 @@ def longest_form_in_a_compressed_record(field: str) -> Draft:
     return valid(batch_of(spelled(field, form), "gzip"), plain(compression="gzip"))
 
 
+@case("VAR-05", each=grid(codec={codec: codec for codec in COMPRESSIONS[1:]}, size={"2": 2, "3": 3, "4": 4}))
+def overlong_length_of_a_compressed_record(row: dict[str, Any]) -> Draft:
+    """The length of a compressed record may take two, three or four bytes where one would do."""
+    form = overlong_varint(VALUES["length"], row["size"])
+    return valid(batch_of(spelled("length", form), row["codec"]), plain(compression=row["codec"]))
+
+
 @case(
     "VAR-05",
     each={f"{field} in {size} bytes": (field, size) for field in ("key_length", "value_length") for size in (2, 5)},

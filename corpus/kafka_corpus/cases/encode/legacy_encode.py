@@ -112,6 +112,21 @@ def append_time_of_plain_messages() -> Draft:
     return must_write(plain_batch(records, 1, timestamp_type="append", max_timestamp=LAT), data)
 
 
+@case("LEG-02")
+def timestamp_of_eight_different_bytes() -> Draft:
+    """All eight bytes of a v1 timestamp are written, each in its place."""
+    record = record_of(1, 3, b"key", timestamp=0x0102_0304_0506_0708)
+    return must_write(single_batch(record, 1), message_bytes(record, 1))
+
+
+@case("NST-23", each=grid(codec=CODECS, timestamp={"earlier": TIMESTAMP - 1, "later": TIMESTAMP + 86_400_000}))
+def wrapper_timestamp_that_is_given(shape: dict[str, Any]) -> Draft:
+    """A writer that is given the max timestamp of a set writes it into the wrapper, also where no message has it."""
+    records, timestamp = numbered(1, 10, 11), shape["timestamp"]
+    data = wrap(set_of(records, 1, base=10), 1, shape["codec"], offset=11, timestamp=timestamp)
+    return must_write(wrapper_batch(records, 1, shape["codec"], timestamp=timestamp), data, compare="masked")
+
+
 @case("LEG-17", "LEG-18")
 def no_append_bit_in_v0() -> Draft:
     """Bit 3 is never written in v0, although a batch may ask for LogAppendTime."""

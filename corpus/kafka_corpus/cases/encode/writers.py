@@ -7,6 +7,8 @@ Rules are tested one by one elsewhere; `refs` name who made the mistake.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
 
 from kafka_corpus.authoring.batches import bytes_of, payload_of
@@ -200,6 +202,16 @@ def many_records(row: Mapping[str, Any]) -> Draft:
 
 # LZ4-16: what Kafka's writer puts into a block at most.
 LZ4_BLOCK: Final = 65_536
+
+
+def _lz4_written(batch: Batch) -> Draft:
+    """*batch* as lz4 blocks of 64 KiB; other compressed bytes of the same records are as good."""
+    plain = payload_of(batch.records)
+    blocks = (lz4_data(plain[at : at + LZ4_BLOCK], stored=True) for at in range(0, len(plain), LZ4_BLOCK))
+    frame = lz4_header() + b"".join(blocks) + LZ4_END_MARK
+    return must_write(batch, bytes_of(batch, packed=frame), compare="masked")
+
+
 SIZES: Final = {"32 KiB": 32 * 1024, "64 KiB": 64 * 1024, "100000 B": 100_000}
 
 
@@ -208,9 +220,41 @@ def values_larger_than_a_block(row: Mapping[str, Any]) -> Draft:
     """A value that does not fit one block of its codec is written whole."""
     value = (bytes(at * at % 251 for at in range(251)) * (row["size"] // 251 + 1))[: row["size"]]
     batch = of_records(record(value, key=b"large"), record(b"after"), compression=row["codec"])
-    if batch.compression != "lz4":
-        return is_written(batch)
-    plain = payload_of(batch.records)
-    blocks = (lz4_data(plain[at : at + LZ4_BLOCK], stored=True) for at in range(0, len(plain), LZ4_BLOCK))
-    frame = lz4_header() + b"".join(blocks) + LZ4_END_MARK
-    return must_write(batch, bytes_of(batch, packed=frame), compare="masked")
+    return is_written(batch) if batch.compression != "lz4" else _lz4_written(batch)
+
+
+# Of incompressible bytes, so that each block of lz4 is stored.
+NOISE: Final = b"".join(sha256(at.to_bytes(4, "big")).digest() for at in range(4096))
+
+
+@case("LZ4-16", "CMP-01", each={"64 KiB": 65_536, "100000 B": 100_000, "120000 B": 120_000})
+def incompressible_value_larger_than_a_block(size: int) -> Draft:
+    """A value that lz4 cannot make smaller is written whole over several blocks."""
+    return _lz4_written(of_records(record(NOISE[:size], key=b"noise"), record(b"after"), compression="lz4"))
+
+
+# Eleven bytes of the first record come before its value.  With 65,525 bytes the block of 64 KiB is full before the
+# header count; with fewer, before one of the single bytes with which the next record begins.
+FULL: Final = {f"{size} B": size for size in range(65_519, 65_527)}
+
+
+@case("LZ4-16", "CMP-01", each=FULL)
+def value_that_fills_a_block(size: int) -> Draft:
+    """The bytes after a value that fills an lz4 block, or nearly, are written into the next one."""
+    return _lz4_written(of_records(record(b"-" * size, key=b"k"), record(b"after"), compression="lz4"))
+
+
+DELTAS: Final = {"-64": -64, "-65": -65, "-8192": -8192, "-8193": -8193, "-2^20": -(2**20), "-2^27": -(2**27)}
+
+
+@case("VAR-04", "TIM-06", each=grid(codec=CODECS, delta=DELTAS))
+def timestamp_delta_at_the_edge_of_a_size(row: Mapping[str, Any]) -> Draft:
+    """A negative timestamp delta takes the shortest varint that holds it."""
+    return is_written(timed((TIMESTAMP, TIMESTAMP + row["delta"]), compression=row["codec"]))
+
+
+@case("TIM-07", each=grid(codec=CODECS, max_timestamp={"earlier": TIMESTAMP - 1, "later": TIMESTAMP + 86_400_000}))
+def max_timestamp_that_is_given(row: Mapping[str, Any]) -> Draft:
+    """A writer that is given the max timestamp of a batch writes it, also where it is not that of a record."""
+    batch = timed((TIMESTAMP, TIMESTAMP + 3), compression=row["codec"])
+    return is_written(replace(batch, max_timestamp=row["max_timestamp"]))
