@@ -7,7 +7,6 @@ Rules are tested one by one elsewhere; `refs` name who made the mistake.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
@@ -251,10 +250,3 @@ DELTAS: Final = {"-64": -64, "-65": -65, "-8192": -8192, "-8193": -8193, "-2^20"
 def timestamp_delta_at_the_edge_of_a_size(row: Mapping[str, Any]) -> Draft:
     """A negative timestamp delta takes the shortest varint that holds it."""
     return is_written(timed((TIMESTAMP, TIMESTAMP + row["delta"]), compression=row["codec"]))
-
-
-@case("TIM-07", each=grid(codec=CODECS, max_timestamp={"earlier": TIMESTAMP - 1, "later": TIMESTAMP + 86_400_000}))
-def max_timestamp_that_is_given(row: Mapping[str, Any]) -> Draft:
-    """A writer that is given the max timestamp of a batch writes it, also where it is not that of a record."""
-    batch = timed((TIMESTAMP, TIMESTAMP + 3), compression=row["codec"])
-    return is_written(replace(batch, max_timestamp=row["max_timestamp"]))
