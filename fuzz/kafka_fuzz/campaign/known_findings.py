@@ -36,7 +36,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_corpus.known_issues import KnownIssue, load_issues
-from kafka_fuzz.broker.replay import Sent
+from kafka_fuzz.broker.confirming import Sent
 from kafka_fuzz.campaign.known_shapes import SHAPES
 from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.former_names import KNOWN_FINDINGS, REPLAYS
