@@ -24,10 +24,9 @@ from kafka_fuzz.broker.confirming import (
     open_broker_replayer,
     sent_as,
 )
-from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken
+from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken, release_of
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.settings import release_of
 from kafka_fuzz.broker_target import BrokerRound, run_broker_round
 from kafka_fuzz.campaign.known_findings import (
     KNOWN_FILE,

@@ -22,10 +22,9 @@ import msgspec
 from kafka_brokers import jvm
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import WireError
-from kafka_fuzz.broker.lanes import MARKER, LaneRequest, Sender, Taken
+from kafka_fuzz.broker.lanes import CONFIG, FLAGS, MARKER, LaneRequest, Sender, Taken, release_of
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink import Budget, shrink
 from kafka_fuzz.targets.outcome import Outcome
