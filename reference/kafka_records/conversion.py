@@ -40,7 +40,7 @@ Chosen = tuple[Entry, tuple[Record, ...] | None]
 
 
 def down_convert(batches: Iterable[Entry], to_magic: int, first_offset: int, does: Behaviour) -> bytes:
-    """*batches* in the format *to_magic*, 0 or 1; empty if nothing is left of them.
+    """RecordsUtil#downConvert: *batches* in the format *to_magic*, 0 or 1; empty if nothing is left of them.
 
     Raises:
         Thrown: a batch cannot be converted, or not be read.
@@ -147,7 +147,7 @@ class Closed(Exception):
 
 
 def _sent(stored: bytes, batches: Sequence[Entry], to_magic: int, first_offset: int, does: Behaviour) -> bytes:
-    """The bytes that a broker sends for *stored*, whose whole entries are *batches*.
+    """LazyDownConversionRecordsSend: the bytes that a broker sends for *stored*, whose whole entries are *batches*.
 
     Raises:
         Thrown: the first batch cannot be converted.
