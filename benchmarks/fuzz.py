@@ -33,7 +33,7 @@ from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.findings import read_findings
 from kafka_fuzz.mutate import PROFILES, draw_profile, mutate, own_seeds
 from kafka_fuzz.planted_bugs import PLANTED_BUGS, InputSeries, search_difference
-from kafka_fuzz.planted_bugs.search import BatchDecoder
+from kafka_fuzz.planted_bugs.bug import BatchDecoder
 
 TARGETS: Final = ("kafka-python", "aiokafka-pure")
 COLUMNS: Final = (PLAIN, *PROFILES, MIX)

@@ -210,7 +210,9 @@ def test_environments_exist(name: str) -> None:
 @pytest.mark.parametrize(
     ("number", "module"),
     list(
-        enumerate(("kafka_corpus.cases.decode.v2_crc", "kafka_fuzz.mutate.edits", "kafka_fuzz.mutate.faults.records"))
+        enumerate(
+            ("kafka_corpus.cases.decode.v2_crc", "kafka_fuzz.mutate.fixup_profile", "kafka_fuzz.mutate.faults.records")
+        )
     ),
 )
 def test_recipes_use_names_that_exist(number: int, module: str) -> None:

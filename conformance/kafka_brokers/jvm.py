@@ -1,4 +1,8 @@
-"""A broker from Maven's jars, on loopback, with data in a temporary folder."""
+"""A broker from Maven's jars, on loopback, with data in a temporary folder.
+
+Settings that decide what is stored or answered are left at each release's
+defaults; what is set here makes a broker small, local and quick to start.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,147 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Protocol, Self
 
-from kafka_brokers import jars, java, settings
+from kafka_brokers import jars, java
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.process import Guarded, Running
 from kafka_brokers.releases import Release, find_release
 from kafka_brokers.wire.client import Client, answers
+
+HOST: Final = "127.0.0.1"
+# Any valid one will do, and the same one makes runs alike.
+CLUSTER_ID: Final = "a2Fma2FwcmVjb3JkcHJvbw"
+NODE_ID: Final = "1"
+
+SHARED: Final = {
+    "auto.create.topics.enable": "false",
+    # Records of cases carry timestamps of long ago: nothing may be deleted for its age.
+    "log.retention.ms": "-1",
+    "log.retention.bytes": "-1",
+    # ... and a segment is not to end because the next record is years younger.
+    "log.roll.hours": "876000",
+    "log.cleaner.enable": "true",
+    # MiB each of heap, by default.
+    "log.cleaner.dedupe.buffer.size": "8388608",
+    "log.cleaner.threads": "1",
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "num.recovery.threads.per.data.dir": "1",
+    "offsets.topic.num.partitions": "1",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+_WITH_ZOOKEEPER: Final = {
+    "broker.id": NODE_ID,
+    # After a crash the broker cannot come back before its old session has ended.
+    "zookeeper.session.timeout.ms": "4000",
+    "zookeeper.connection.timeout.ms": "30000",
+    # There is no other broker to hand leadership to.
+    "controlled.shutdown.enable": "false",
+}
+_WITH_KRAFT: Final = {
+    "node.id": NODE_ID,
+    "process.roles": "broker,controller",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    # As with ZooKeeper: after a crash, how long the broker's old session is in the way.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "200",
+    # There is no other broker to wait for.
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "2000",
+}
+# What ZooKeeper keeps for as long as a broker's session lasts.
+SESSION: Final = f"/brokers/ids/{NODE_ID}"
+_FIRST_WITH_LISTENERS: Final = (0, 9)
+
+# Small and quick to start; the serial collector stops for a moment only, in a heap of this size.
+JVM_FLAGS: Final = (
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dzookeeper.admin.enableServer=false",
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
+    "-Dkafka.logs.dir=.",
+)
+
+# Releases before 0.11 write to log4j 1.x itself; later ones ask slf4j first.
+LOG4J: Final = """\
+log4j.rootLogger=INFO, err
+log4j.appender.err=org.apache.log4j.ConsoleAppender
+log4j.appender.err.Target=System.err
+log4j.appender.err.layout=org.apache.log4j.PatternLayout
+log4j.appender.err.layout.ConversionPattern=%d{HH:mm:ss.SSS} %p %m (%c)%n
+"""
+
+
+def server_properties(release: Release, data: Path, port: int, inner_port: int, config: Mapping[str, str]) -> str:
+    """`server.properties`.
+
+    Args:
+        release: what is to run.
+        data: the folder of logs.
+        port: for clients.
+        inner_port: ZooKeeper's, or that of the controller in the same process.
+        config: settings that override ours.
+    """
+    return properties(
+        SHARED
+        | {"log.dirs": str(data)}
+        | (_kraft(port, inner_port) if release.mode == "kraft" else _zookeeper(release, port, inner_port))
+        | dict(release.config)
+        | dict(config)
+    )
+
+
+def _kraft(port: int, inner_port: int) -> dict[str, str]:
+    return _WITH_KRAFT | {
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{inner_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
+        "controller.quorum.voters": f"{NODE_ID}@{HOST}:{inner_port}",
+    }
+
+
+def _zookeeper(release: Release, port: int, inner_port: int) -> dict[str, str]:
+    version = tuple(int(part) for part in release.name.split(".")[:2])
+    if version < _FIRST_WITH_LISTENERS:
+        listen = {"host.name": HOST, "port": str(port), "advertised.host.name": HOST}
+    else:
+        listen = {"listeners": f"PLAINTEXT://{HOST}:{port}"}
+    return _WITH_ZOOKEEPER | {"zookeeper.connect": f"{HOST}:{inner_port}"} | listen
+
+
+def zookeeper_properties(data: Path, port: int) -> str:
+    """`zookeeper.properties`."""
+    return properties(
+        {
+            "dataDir": str(data),
+            "clientPort": str(port),
+            "clientPortAddress": HOST,
+            "maxClientCnxns": "0",
+            # Milliseconds; sessions last twice that at least.
+            "tickTime": "500",
+            "admin.enableServer": "false",
+            # So that we can see which sessions there are.
+            "4lw.commands.whitelist": "dump",
+        }
+    )
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    r"""Java's format: one `name=value` a line, backslashes doubled."""
+    return "".join(f"{name}={value.replace(chr(92), chr(92) * 2)}\n" for name, value in settings.items())
+
 
 # Seconds; the slowest takes six on a quiet machine.
 START_LIMIT: Final = 90.0
@@ -82,7 +222,7 @@ class JvmBroker:
     @property
     def bootstrap(self) -> str:
         """`host:port`."""
-        return f"{settings.HOST}:{self._port}"
+        return f"{HOST}:{self._port}"
 
     @property
     def release(self) -> str:
@@ -108,7 +248,7 @@ class JvmBroker:
     def _lay_out(self) -> None:
         for name in ("data", "zookeeper", "tmp"):
             (self._folder / name).mkdir()
-        (self._folder / "log4j.properties").write_text(settings.LOG4J, encoding="utf-8")
+        (self._folder / "log4j.properties").write_text(LOG4J, encoding="utf-8")
 
     def _start_somewhere(self) -> None:
         for attempt in range(1, ATTEMPTS + 1):
@@ -124,9 +264,9 @@ class JvmBroker:
                     raise
 
     def _configure(self) -> None:
-        text = settings.server(self._release, self.data_directory, self._port, self._inner_port, self._config)
+        text = server_properties(self._release, self.data_directory, self._port, self._inner_port, self._config)
         (self._folder / "server.properties").write_text(text, encoding="utf-8")
-        text = settings.zookeeper(self._folder / "zookeeper", self._inner_port)
+        text = zookeeper_properties(self._folder / "zookeeper", self._inner_port)
         (self._folder / "zookeeper.properties").write_text(text, encoding="utf-8")
 
     def _prepare(self, *, first: bool) -> None:
@@ -142,7 +282,7 @@ class JvmBroker:
         """KRaft wants formatted storage; that is the same every time, and takes seconds, so it is kept."""
         kept = jars.cache_directory() / f"{self.release}.storage"
         if not kept.is_dir():
-            format_it = ("format", "-t", settings.CLUSTER_ID, "-c", "server.properties")
+            format_it = ("format", "-t", CLUSTER_ID, "-c", "server.properties")
             code, said = self.tool("kafka.tools.StorageTool", *format_it)
             if code:
                 raise NoBroker(f"the storage of Kafka {self.release} could not be formatted", log=said)
@@ -168,7 +308,7 @@ class JvmBroker:
         A broker that is started meanwhile gives up, waits, or (0.8.2) takes the old session's controller for
         itself, and no partition ever has a leader.
         """
-        while settings.SESSION in _said_by_zookeeper(self._inner_port):
+        while SESSION in _said_by_zookeeper(self._inner_port):
             if time.monotonic() > end:
                 raise NoBroker(f"ZooKeeper does not end the old session of Kafka {self.release}", log=self._tails())
             time.sleep(_PAUSE)
@@ -197,7 +337,7 @@ class JvmBroker:
             # Native codecs are unpacked there, and removed with the rest.
             f"-Djava.io.tmpdir={self._folder / 'tmp'}",
         )
-        return place.java([*settings.JVM_FLAGS, *flags, *self._flags, main, *arguments], self._folder, log)
+        return place.java([*JVM_FLAGS, *flags, *self._flags, main, *arguments], self._folder, log)
 
     def tool(self, main: str, *arguments: str, release: Release | None = None) -> tuple[int, str]:
         """Run another main class of this release, or of *release*: its exit code, and what it wrote.
@@ -248,10 +388,10 @@ class JvmBroker:
             client.await_leaders(topics)
 
     def _create_by_tool(self, name: str, count: int, config: Mapping[str, str]) -> None:
-        settings_ = [part for item in config.items() for part in ("--config", "=".join(item))]
-        where = ("--zookeeper", f"{settings.HOST}:{self._inner_port}")
+        settings = [part for item in config.items() for part in ("--config", "=".join(item))]
+        where = ("--zookeeper", f"{HOST}:{self._inner_port}")
         what = ("--create", "--topic", name, "--partitions", str(count), "--replication-factor", "1")
-        code, said = self.tool("kafka.admin.TopicCommand", *where, *what, *settings_)
+        code, said = self.tool("kafka.admin.TopicCommand", *where, *what, *settings)
         # Releases before 0.9 end with 0 after an error, too.
         if code or "Error while executing" in said:
             raise NoBroker(f"Kafka {self.release} did not create the topic {name}", log=said)
@@ -287,7 +427,7 @@ class JvmBroker:
 def _said_by_zookeeper(port: int) -> str:
     """Its answer to `dump`: sessions, and what lives as long as they do.  Empty if it does not answer."""
     try:
-        with socket.create_connection((settings.HOST, port), timeout=_PROBE_SECONDS) as connection:
+        with socket.create_connection((HOST, port), timeout=_PROBE_SECONDS) as connection:
             connection.sendall(b"dump")
             with connection.makefile("rb") as answer:
                 return answer.read().decode(errors="replace")
@@ -312,8 +452,8 @@ def _scratch() -> Path | None:
 def _free_ports() -> tuple[int, int]:
     """Two ports that are free now."""
     with socket.socket() as one, socket.socket() as other:
-        one.bind((settings.HOST, 0))
-        other.bind((settings.HOST, 0))
+        one.bind((HOST, 0))
+        other.bind((HOST, 0))
         return one.getsockname()[1], other.getsockname()[1]
 
 

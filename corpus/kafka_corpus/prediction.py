@@ -49,7 +49,7 @@ from kafka_records import (
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment
-from kafka_records.transactions.marker import BUMPS_EPOCH
+from kafka_records.transactions import BUMPS_EPOCH
 
 # ProduceResponse: fields that newer versions add.
 FIRST_WITH_TIME: Final = 2

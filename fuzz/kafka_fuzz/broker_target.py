@@ -33,10 +33,9 @@ from kafka_fuzz.broker.confirming import (
     fault_of,
     shrink_difference,
 )
-from kafka_fuzz.broker.lanes import LaneRequest
+from kafka_fuzz.broker.lanes import CONFIG, FLAGS, LaneRequest, release_of, topic_settings
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.settings import CONFIG, FLAGS, release_of, topic_settings
 from kafka_fuzz.campaign.known_findings import InputSkips, gone_ids, read_known_findings
 from kafka_fuzz.campaign.plan import OnProgress, Progress, RoundPlan, RoundReport, round_report
 from kafka_fuzz.campaign.store import Corpus, other_inputs, sample_most

@@ -21,9 +21,9 @@ from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.wire import Client, TopicPartition, tables
 from kafka_brokers.wire.transactions import Producer, add_partitions, init_producer_id, send_end_transaction
 from kafka_records import Batch, CleanerConfig, CompactResult, Header, Record, Round, Segment, compact, decode, encode
+from kafka_records.broker.entries import file_entries, last_offset_of
 from kafka_records.compression import decompress
 from kafka_records.constants import COMPRESSIONS, RECORD_BATCH_OVERHEAD
-from kafka_records.conversion.files import file_entries, last_offset_of
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, BATCH_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
 from kafka_records.message import decode_message

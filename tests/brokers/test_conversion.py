@@ -15,8 +15,8 @@ from kafka_brokers.releases import find_release
 from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, TopicPartition, tables
 from kafka_corpus.answer_diff import masked
 from kafka_records import FetchResult, TopicConfig, fetch_view
+from kafka_records.broker.entries import file_entries, last_offset_of
 from kafka_records.constants import MAGIC_VALUE_V2
-from kafka_records.conversion.files import file_entries, last_offset_of
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.sweep]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker.server import Tape
+from kafka_brokers.fake_broker import Tape
 from kafka_conformance.judge.consuming import compare_consumed
 from kafka_conformance.judge.observation import ConsumedRecords, Observation, observe
 from kafka_conformance.judge.verdict import judge

@@ -15,12 +15,18 @@ from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, signe
 from kafka_fuzz.broker import lanes
 from kafka_fuzz.broker import lanes as ending
 from kafka_fuzz.broker.comparing import ProduceAnswer
-from kafka_fuzz.broker.confirming import CONTEXT, Context, confirm_difference, earlier_payloads
-from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken
+from kafka_fuzz.broker.confirming import (
+    CONTEXT,
+    Context,
+    Sent,
+    confirm_difference,
+    earlier_payloads,
+    open_broker_replayer,
+    sent_as,
+)
+from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken, release_of
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
-from kafka_fuzz.broker.replay import Sent, open_broker_replayer, sent_as
-from kafka_fuzz.broker.settings import release_of
 from kafka_fuzz.broker_target import BrokerRound, run_broker_round
 from kafka_fuzz.campaign.known_findings import (
     KNOWN_FILE,

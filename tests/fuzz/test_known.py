@@ -32,8 +32,8 @@ from kafka_fuzz.campaign.known_findings import (
     read_known_findings,
     read_known_list,
     read_replay_results,
+    snappy_claims,
 )
-from kafka_fuzz.campaign.known_shapes import snappy_claims
 from kafka_fuzz.campaign.replay import confirms, read_replay_lines, replay_known_findings, replay_rule, replay_timeout
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared, first_place

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 
 from kafka_fuzz.planted_bugs import PLANTED_BUGS, InputSeries, search_difference
-from kafka_fuzz.planted_bugs.patched import changed_reference
+from kafka_fuzz.planted_bugs.bug import changed_reference
 from kafka_records import decode, encode
 from kafka_records.model import Batch
 

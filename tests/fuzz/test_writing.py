@@ -18,8 +18,18 @@ from kafka_fuzz.campaign.encoding import run_encode_round
 from kafka_fuzz.campaign.known_findings import KNOWN_FILE, read_known_findings
 from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_fuzz.campaign.replay import replay_known_findings
-from kafka_fuzz.encode.testees import data_of, encode_outcome, finding_batch, mutant_of
-from kafka_fuzz.encode.values import VALUES, Writing, cells, draw, simpler, writing
+from kafka_fuzz.encode.testees import (
+    VALUES,
+    Writing,
+    cells,
+    data_of,
+    draw,
+    encode_outcome,
+    finding_batch,
+    mutant_of,
+    simpler,
+    writing,
+)
 from kafka_fuzz.executors import open_executor
 from kafka_fuzz.findings import FindingStore, finding_input, finding_name, read_findings
 from kafka_fuzz.shrink import NotShown

@@ -18,11 +18,11 @@ from kafka_fuzz.broker.lanes import (
     Lane,
     LaneRequest,
     Lanes,
+    Settings,
     begin_lane_transaction,
     end_lane_transaction,
     marker_mutant,
 )
-from kafka_fuzz.broker.settings import Settings
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_records import AppendResult, LogState

@@ -207,7 +207,7 @@ def open_replayer(target_and_mode: ReplayTarget, directory: Path) -> Iterator[Ca
         finally:
             testees.close()
     elif target.partition(":")[0] == "broker":
-        from kafka_fuzz.broker.replay import open_broker_replayer
+        from kafka_fuzz.broker.confirming import open_broker_replayer
 
         with open_broker_replayer(target) as replayer:
             yield lambda replay_input: replayer.outcome(replay_input.mutant(), replay_input.sent)

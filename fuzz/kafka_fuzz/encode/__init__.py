@@ -1,1 +1,1 @@
-"""Encoders under fuzzing: batches with one odd value each, written by testees, held against what Kafka writes."""
+"""Encoders under fuzzing: batches with one unusual value each, written by testees, compared with what Kafka writes."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
 from kafka_conformance.testees.interface import CodecError
 from kafka_fuzz.mutate import Deck, Profile, draw_profile, mutate, own_seeds
 from kafka_fuzz.mutate.mutant import Mutant
+from kafka_fuzz.planted_bugs.bug import BatchDecoder
 from kafka_records import Batch, RecordFormatError, decode
-
-BatchDecoder = Callable[[bytes], tuple[Batch, ...]]
 
 
 class DecoderAnswer(NamedTuple):

@@ -20,8 +20,7 @@ import msgspec
 import kafka_records
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import NO_FAULT, MutantCell
-from kafka_fuzz.shrink.moves import flat, moves, sites
-from kafka_fuzz.shrink.tree import Log, render, shape_of
+from kafka_fuzz.shrink.tree import Log, flat, moves, render, shape_of, sites
 from kafka_fuzz.targets.base import Target
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_fuzz.targets.outcome import Outcome

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_corpus.known_issues import issue_list_text
-from kafka_fuzz.broker.confirming import CONTEXT
-from kafka_fuzz.broker.replay import sent_as
+from kafka_fuzz.broker.confirming import CONTEXT, sent_as
 from kafka_fuzz.campaign.known_findings import EXPENSIVE, AlreadyKnown, KnownFinding, ReplayInput
 from kafka_fuzz.findings import finding_folder
 from kafka_fuzz.mutate.faults import FAULTS

@@ -54,9 +54,8 @@ from kafka_corpus.vector_format import input_of
 from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.broker.confirming import CONTEXT, Context, entry_format
-from kafka_fuzz.broker.lanes import LARGEST
+from kafka_fuzz.broker.lanes import LARGEST, ROOM
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.broker.settings import ROOM
 from kafka_fuzz.encode.testees import data_of, finding_batch
 from kafka_fuzz.findings import REFERENCE, finding_folder, write_atomically
 from kafka_fuzz.targets.reference import PROMISES

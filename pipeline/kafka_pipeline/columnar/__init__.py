@@ -4,15 +4,15 @@ The reference (`kafka_records`) says what is right; this package says it fast.
 Kernels read what is plainly right.  Whatever is not, the reference reads,
 so errors are the reference's own, and only "fine" has to be known here.
 
-    jit, memory        how kernels are made, and what they are made of
-    folding, abreast, checksum    CRC-32 and CRC-32C
-    fields, records, messages, entries    the formats, from the inside out
-    inflate, frames    the codecs: gzip_frames, snappy_blocks, lz4_frames, zstd_frames
-    headers, chunk     what comes out, as Arrow
-    decoder            who calls what
-    scan               files, window by window
-    output, writer, encoder    columns to bytes
-    batches            columns back to batches, and the reference's reading to compare with
+    jit, memory, buffers         how kernels are made, and the memory that they work on
+    checksum                     CRC-32 and CRC-32C
+    records, entries             the formats, from the inside out
+    inflate                      the codecs: gzip_frames, snappy_blocks, lz4_frames, zstd_frames
+    headers, chunk               results, as Arrow
+    decoder                      the order of calls
+    scan                         files, window by window
+    writer, encoder              columns to bytes
+    testee                       the same as a testee
 
 It needs the extra `columnar`.
 """

@@ -1,4 +1,4 @@
-"""The entries of a produced payload, framed as the broker frames them, and fields at fixed places.
+"""The entries of produced payloads and of segment files, framed as the broker frames them, and fields at fixed places.
 
 Bytes may be fewer than a header: a field beyond them is then an
 IndexOutOfBoundsException, as it is in Java (HDR-05, LEG-03).
@@ -20,6 +20,7 @@ from kafka_records.broker.releases import Behaviour
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import (
     COMPRESSIONS,
+    HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MAGIC_VALUE_V0,
     MAGIC_VALUE_V2,
@@ -32,6 +33,7 @@ from kafka_records.errors import RecordFormatError
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET, MESSAGE_V0, MESSAGE_V1
 from kafka_records.log import next_entry
 from kafka_records.message import is_too_small
+from kafka_records.primitives import wrap_int64
 
 # What nextBatchSize throws, by rule (FRM-05, FRM-08, FRM-09).
 FRAMING: dict[str, JavaName] = {
@@ -150,3 +152,29 @@ def message_entries(payload: bytes) -> Iterator[Entry]:
             return
         yield Entry(payload[at:end])
         at = end
+
+
+def file_entries(data: bytes) -> Iterator[Entry]:
+    """Whole entries of a segment file, of any magic (SEG-05): FileLogInputStream#nextBatch.
+
+    They end where 17 bytes or fewer are left, or one is cut off (SEG-03).
+
+    Raises:
+        Thrown: a size that cannot be (SEG-04).
+    """
+    at = 0
+    while at < len(data) - HEADER_SIZE_UP_TO_MAGIC:
+        size: int = ENTRY.struct.unpack_from(data, at)[1]
+        if is_too_small(size):
+            raise Thrown("CorruptRecordException", "SEG-04")
+        end = at + LOG_OVERHEAD + size
+        if end > len(data):
+            return
+        yield Entry(data[at:end])
+        at = end
+
+
+def last_offset_of(entry: Entry) -> int:
+    """OFF-11 without the 1; a message's offset is its last (NST-26)."""
+    base: int = ENTRY.struct.unpack_from(entry.data)[0]
+    return wrap_int64(base + entry.number("last_offset_delta")) if entry.is_v2 else base

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from kafka_records.broker.entries import Entry, entries
+from kafka_records.broker.entries import Entry, entries, last_offset_of
 from kafka_records.broker.errors import Thrown
 from kafka_records.compaction.entries import records_in
 from kafka_records.compaction.filter import filtered
@@ -18,7 +18,6 @@ from kafka_records.compaction.producers import Transactions, producers_of
 from kafka_records.compaction.releases import Cleaning, cleaning
 from kafka_records.compaction.retention import CleaningTask
 from kafka_records.constants import RECORD_BATCH_OVERHEAD
-from kafka_records.conversion.files import last_offset_of
 from kafka_records.errors import RecordFormatError
 from kafka_records.primitives import wrap_int64
 from kafka_records.transactions import AbortedTransaction, abort_index

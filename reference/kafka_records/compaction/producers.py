@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_records.broker.batches import header_of
-from kafka_records.broker.entries import Entry
+from kafka_records.broker.entries import Entry, last_offset_of
 from kafka_records.broker.producer_state import last_sequence_of
 from kafka_records.broker.state import UNKNOWN_PRODUCER, BatchMetadata, ProducerState
 from kafka_records.compaction.entries import marker_of
 from kafka_records.compaction.releases import Cleaning
 from kafka_records.constants import NO_SEQUENCE
-from kafka_records.conversion.files import last_offset_of
 from kafka_records.transactions import AbortedTransaction
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_records.broker.entries import Entry
+from kafka_records.broker.entries import Entry, file_entries, last_offset_of
 from kafka_records.broker.errors import JavaName, Thrown
 from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.compaction.entries import records_in
 from kafka_records.constants import INT32_MAX
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
-from kafka_records.conversion.files import file_entries, last_offset_of
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import Record
 from kafka_records.primitives import wrap_int64

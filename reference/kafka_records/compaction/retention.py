@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kafka_records.broker.entries import Entry
+from kafka_records.broker.entries import Entry, last_offset_of
 from kafka_records.broker.state import ProducerState
 from kafka_records.compaction.entries import Read, delete_horizon, records_in
 from kafka_records.compaction.model import CleanerConfig, Round, Segment
 from kafka_records.compaction.producers import is_last_of_producer
 from kafka_records.compaction.releases import Cleaning
-from kafka_records.conversion.files import last_offset_of
 from kafka_records.primitives import wrap_int64
 
 # The offset of a key that the offset map does not have.

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kafka_records.broker.entries import Entry
+from kafka_records.broker.entries import Entry, file_entries, last_offset_of
 from kafka_records.broker.errors import Thrown
-from kafka_records.conversion.files import file_entries, last_offset_of
 
 # LogConfig#DEFAULT_INDEX_INTERVAL_BYTES
 INDEX_INTERVAL: Final = 4096

@@ -16,10 +16,9 @@ from kafka_records.broker.errors import (
 )
 from kafka_records.broker.releases import Behaviour, behaviour
 from kafka_records.constants import MAGIC_VALUE_V0, MAGIC_VALUE_V1
-from kafka_records.conversion.convert import served
-from kafka_records.conversion.sending import Closed
+from kafka_records.conversion import Closed, served
 from kafka_records.fetching.segment import IndexEntry, Slice, position_of, read_segment, recovered_index, upper_bound
-from kafka_records.transactions.index import AbortIndex
+from kafka_records.transactions import AbortIndex
 
 OFFSET_OUT_OF_RANGE: Final = 1
 READ_UNCOMMITTED: Final = 0

@@ -1,4 +1,9 @@
-"""A listening socket that serves the bytes of a case to Fetch and keeps the produced bytes.
+"""Fake broker: feeds Fetch with the bytes of a case, and keeps what is produced.
+
+It speaks just enough of the protocol of Kafka for a client that reads from, or
+writes to, an assigned partition: no transactions, groups of one member with
+`GROUP_VERSIONS`, and every topic exists.  A `Tape` is what it serves: the bytes
+as they are, then one end record.
 
 A client cannot know where a case ends, and a broker cannot know what a client
 made of it; but the client requests the next offset.  The first fetch gets the
@@ -10,6 +15,9 @@ a note that the client does not get on: it would go on for ever.
 Requests of one connection are answered in order, as brokers do.  A fetch that
 finds nothing waits as long as the client lets it, or until another tape is put
 on, so that a consumer that is moved to the next case need not wait either.
+
+Responses that need no waiting are bodies as `wire.schema` writes them; fields
+that a version does not have are left out by the tables.
 """
 
 from __future__ import annotations
@@ -19,15 +27,13 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from kafka_brokers.fake_broker import answers
-from kafka_brokers.fake_broker.answers import VERSIONS, Versions
 from kafka_brokers.wire import schema, tables
 from kafka_brokers.wire.connection import API_VERSIONS_KEY
-from kafka_brokers.wire.schema import INT16, Api, Message, byte_string
+from kafka_brokers.wire.schema import INT16, ZERO_UUID, Api, Message, byte_string
 from kafka_records import Batch, Record, RecordFormatError, encode
 from kafka_records.constants import (
     HEADER_SIZE_UP_TO_MAGIC,
@@ -40,6 +46,185 @@ from kafka_records.constants import (
 )
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
+
+NODE: Final = 1
+CLUSTER: Final = "kafkaproof-fake-broker"
+UNSUPPORTED_VERSION: Final = 35
+EARLIEST: Final = -2
+NO_EPOCH: Final = -1
+NO_OPERATIONS: Final = -(1 << 31)
+
+Versions = Mapping[Api, tuple[int, int]]
+# From version 13 on topics have ids, of which a broker without a state has none to give.
+VERSIONS: Final[Versions] = {
+    tables.PRODUCE: (0, 9),
+    tables.FETCH: (0, 12),
+    tables.LIST_OFFSETS: (0, 7),
+    tables.METADATA: (0, 12),
+    tables.FIND_COORDINATOR: (0, 4),
+    tables.API_VERSIONS: (0, 3),
+    tables.INIT_PRODUCER_ID: (0, 4),
+}
+# For clients that consume as members of a group only.
+GROUP_VERSIONS: Final[Versions] = {
+    **VERSIONS,
+    **{
+        api: (api.oldest, api.newest)
+        for api in (
+            tables.JOIN_GROUP,
+            tables.SYNC_GROUP,
+            tables.HEARTBEAT,
+            tables.LEAVE_GROUP,
+            tables.OFFSET_FETCH,
+            tables.OFFSET_COMMIT,
+        )
+    },
+}
+MEMBER: Final = "kafkaproof-member"
+
+
+def magic_of_fetch(version: int) -> int:
+    """The magic that clients of a fetch version can read: from 2 on v1, from 4 on v2 (KIP-32, KIP-98)."""
+    return 2 if version >= 4 else 1 if version >= 2 else 0
+
+
+def versions_response(offered: Versions, *, error_code: int = 0) -> Message:
+    """To ApiVersions."""
+    keys = [{"api_key": api.key, "min_version": low, "max_version": high} for api, (low, high) in offered.items()]
+    return {"error_code": error_code, "api_keys": keys, "throttle_time_ms": 0}
+
+
+def metadata_response(body: Message, host: str, port: int, topics: Iterable[str], partitions: int) -> Message:
+    """To Metadata: every requested topic exists."""
+    requested = body.get("topics")
+    names = list(topics) if not requested else [each["name"] for each in requested if each["name"] is not None]
+    return {
+        "throttle_time_ms": 0,
+        "brokers": [{"node_id": NODE, "host": host, "port": port, "rack": None}],
+        "cluster_id": CLUSTER,
+        "controller_id": NODE,
+        "topics": [_topic(name, partitions) for name in names],
+        "cluster_authorized_operations": NO_OPERATIONS,
+        "error_code": 0,
+    }
+
+
+def _topic(name: str, partitions: int) -> Message:
+    return {
+        "error_code": 0,
+        "name": name,
+        "topic_id": ZERO_UUID,
+        "is_internal": False,
+        "partitions": [_partition(index) for index in range(partitions)],
+        "topic_authorized_operations": NO_OPERATIONS,
+    }
+
+
+def _partition(index: int) -> Message:
+    # Without an epoch no client sends OffsetForLeaderEpoch.
+    return {
+        "error_code": 0,
+        "partition_index": index,
+        "leader_id": NODE,
+        "leader_epoch": NO_EPOCH,
+        "replica_nodes": [NODE],
+        "isr_nodes": [NODE],
+        "offline_replicas": [],
+    }
+
+
+def coordinator_response(body: Message, host: str, port: int) -> Message:
+    """To FindCoordinator: it is us."""
+    where = {"node_id": NODE, "host": host, "port": port}
+    keys = [{"key": key, "error_code": 0, "error_message": None, **where} for key in body.get("coordinator_keys", ())]
+    return {"throttle_time_ms": 0, "error_code": 0, "error_message": None, "coordinators": keys, **where}
+
+
+def list_offset_response(index: int, timestamp: int, latest: int) -> Message:
+    """To ListOffsets, for one partition: every log starts at 0."""
+    offset = 0 if timestamp == EARLIEST else latest
+    return {
+        "partition_index": index,
+        "error_code": 0,
+        "old_style_offsets": [offset],
+        "timestamp": -1,
+        "offset": offset,
+        "leader_epoch": NO_EPOCH,
+    }
+
+
+def fetch_response(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Message:
+    """To Fetch, for one partition: all of it is stable; *aborted* has producer id and first offset of transactions."""
+    return {
+        "partition_index": index,
+        "error_code": 0,
+        "high_watermark": end,
+        "last_stable_offset": end,
+        "log_start_offset": 0,
+        "aborted_transactions": [{"producer_id": who, "first_offset": first} for who, first in aborted],
+        "preferred_read_replica": -1,
+        "records": records,
+    }
+
+
+def produce_response(index: int) -> Message:
+    """To Produce, for one partition: it was taken."""
+    return {
+        "index": index,
+        "error_code": 0,
+        "base_offset": 0,
+        "log_append_time_ms": -1,
+        "log_start_offset": 0,
+        "record_errors": [],
+        "error_message": None,
+    }
+
+
+def producer_response(producer_id: int, producer_epoch: int) -> Message:
+    """To InitProducerId."""
+    return {"throttle_time_ms": 0, "error_code": 0, "producer_id": producer_id, "producer_epoch": producer_epoch}
+
+
+def group_response(name: str, body: Message) -> Message:
+    """To the requests of a group, by the *name* of the request: each member is alone in it and leads it."""
+    done: Message = {"throttle_time_ms": 0, "error_code": 0}
+    match name:
+        case "JoinGroup":
+            first = body["protocols"][0]
+            members = [{"member_id": MEMBER, "metadata": first["metadata"]}]
+            mine = {"protocol_name": first["name"], "leader": MEMBER, "member_id": MEMBER, "members": members}
+            return {**done, "generation_id": 1, **mine}
+        case "SyncGroup":
+            return {**done, "assignment": next((each["assignment"] for each in body["assignments"]), b"")}
+        case "OffsetFetch":
+            none = {"committed_offset": -1, "metadata": "", "error_code": 0}
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [{"partition_index": at, **none} for at in topic["partition_indexes"]],
+                }
+                for topic in body["topics"] or ()
+            ]
+            return {**done, "topics": topics}
+        case "OffsetCommit":
+            topics = [
+                {
+                    "name": topic["name"],
+                    "partitions": [
+                        {"partition_index": each["partition_index"], "error_code": 0} for each in topic["partitions"]
+                    ],
+                }
+                for topic in body["topics"]
+            ]
+            return {**done, "topics": topics}
+    return done
+
+
+def known_fields(api: Api, message: Mapping[str, Any]) -> Message:
+    """The fields of *message* that the response of *api* has in some version."""
+    names = {each.name for each in api.response}
+    return {name: value for name, value in message.items() if name in names}
+
 
 # Key and value of the record that ends a case.
 END: Final = b"kafkaproof: end of case"
@@ -282,7 +467,7 @@ class FakeBroker:
         low, high = self._versions[api]
         if api is tables.API_VERSIONS and not low <= version <= high:
             # KIP-511: the answer to a version that a broker does not know is version 0, and what it does know.
-            body = answers.versions(self._versions, error_code=answers.UNSUPPORTED_VERSION)
+            body = versions_response(self._versions, error_code=UNSUPPORTED_VERSION)
             return _response(api, 0, correlation_id, body)
         _, at = _CLIENT_ID.read(frame, 8)
         if api.is_flexible(version):
@@ -298,20 +483,20 @@ class FakeBroker:
         match api.name:
             case "ApiVersions":
                 self._meet(body)
-                return answers.versions(self._versions)
+                return versions_response(self._versions)
             case "Metadata":
-                return answers.metadata(body, HOST, self.port, self._topics(), self._partitions)
+                return metadata_response(body, HOST, self.port, self._topics(), self._partitions)
             case "FindCoordinator":
-                return answers.coordinator(body, HOST, self.port)
+                return coordinator_response(body, HOST, self.port)
             case "InitProducerId":
-                return answers.producer(*self.producer)
+                return producer_response(*self.producer)
             case "ListOffsets":
                 return self._list_offsets(body)
             case "Produce":
                 return self._produced(body)
             case "Fetch":
                 return self._fetch(version, body)
-        return answers.group(api.name, body)
+        return group_response(api.name, body)
 
     def _meet(self, body: Message) -> None:
         if name := body.get("client_software_name", ""):
@@ -335,7 +520,7 @@ class FakeBroker:
     def _list_offset(self, topic: str, requests: Message) -> Message:
         tape = self._tapes.get((topic, requests["partition_index"]))
         latest = 0 if tape is None else tape.end_offset
-        return answers.list_offset(requests["partition_index"], requests["timestamp"], latest)
+        return list_offset_response(requests["partition_index"], requests["timestamp"], latest)
 
     def _catch(self, body: Message) -> int:
         """Keep what was produced; gives the acks that are wanted."""
@@ -348,7 +533,7 @@ class FakeBroker:
         responses = [
             {
                 "name": topic["name"],
-                "partition_responses": [answers.produce_response(each["index"]) for each in topic["partition_data"]],
+                "partition_responses": [produce_response(each["index"]) for each in topic["partition_data"]],
             }
             for topic in body["topic_data"]
         ]
@@ -356,7 +541,7 @@ class FakeBroker:
 
     def _fetch(self, version: int, body: Message) -> Message:
         end = time.monotonic() + body["max_wait_ms"] / 1000
-        magic = answers.magic_of_fetch(version)
+        magic = magic_of_fetch(version)
         with self._change:
             before = self._changes
             while True:
@@ -378,8 +563,8 @@ class FakeBroker:
         tape = self._tapes.get((topic, index))
         records = b"" if tape is None else tape.read(offset, magic)
         if tape is None:
-            return answers.fetch_response(index, offset, records)
-        return answers.fetch_response(index, tape.end_offset, records, tape.aborted)
+            return fetch_response(index, offset, records)
+        return fetch_response(index, tape.end_offset, records, tape.aborted)
 
 
 def _requested(body: Message) -> list[tuple[str, int]]:
@@ -390,7 +575,7 @@ def _response(api: Api, version: int, correlation_id: int, body: Mapping[str, An
     # The header of ApiVersions' response stays in version 0 (KIP-511).
     tags = b"\0" if api.is_flexible(version) and api.key != API_VERSIONS_KEY else b""
     out = [struct.pack(">i", correlation_id), tags]
-    schema.side(api, version, "response").write(out, answers.known_fields(api, body))
+    schema.side(api, version, "response").write(out, known_fields(api, body))
     return b"".join(out)
 
 
