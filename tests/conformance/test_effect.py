@@ -250,3 +250,23 @@ def test_damage_that_no_checksum_covers(name: str, *, plain: bool, grade: str, c
     found = grade_finding(case, result_of(case, "accepts_invalid", plain=plain))
     assert found is not None
     assert (found.grade, found.reach) == (grade, "rot")
+
+
+NOT_OF_A_PRODUCER = {
+    "append time": {"timestamp_type": "append"},
+    "a delete horizon": {"delete_horizon": 5},
+    "a control batch of the metadata log": {"control": True},
+    "a gap at the end": {"last_offset": 4},
+    "a first record above the base": {"base_offset": 0, "records": (Record(1, 1, None, b"value"),), "last_offset": 1},
+    "no time": {"records": (Record(0, -1, None, b"value"),)},
+    "a year after 2100": {"records": (Record(0, 1 << 43, None, b"value"),)},
+}
+
+
+@pytest.mark.parametrize("fields", NOT_OF_A_PRODUCER.values(), ids=NOT_OF_A_PRODUCER)
+def test_batches_that_no_producer_is_given(fields: dict[str, Any]) -> None:
+    """Wrong records are a FAIL of a writer only where a producer can be given such a batch."""
+    line = finding("wrong_data", "batches[0].records[0].value", "expected 0x76, got 0x77")
+    ordinary = replace(case_of("encode"), input=FULL)
+    grades = [grade_finding(replace(ordinary, input=batch), line) for batch in (FULL, replace(FULL, **fields))]
+    assert [found.grade for found in grades if found is not None] == ["FAIL", "NON_STRICT"]
