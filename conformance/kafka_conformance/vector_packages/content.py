@@ -163,7 +163,7 @@ def _pretty(document: Any) -> bytes:
 
 
 def _reason_to_leave_out(case: Case) -> str:
-    """The reason not to package *case*: a recipe makes its bytes, which vary with releases of libraries; or no type fits."""
+    """The reason not to package *case*: a recipe makes its bytes, or no type holds a number."""
     match case.input:
         case Recipe() as recipe:
             return f"its input is made by the recipe {_call(recipe.name, recipe.args)}"

@@ -1,0 +1,145 @@
+"""Each vector package passes the tests of its own language, and these tests fail for data that was altered."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from kafka_conformance.vector_packages import MAX_BYTES, Ecosystem, PackageNames, write_packages
+
+pytestmark = pytest.mark.testees
+
+DATA: dict[Ecosystem, str] = {
+    "go": "cases.ndjson",
+    "npm": "data/cases.ndjson",
+    "pypi": "src/kafkaproof_vectors/cases.ndjson",
+}
+
+
+def call(folder: Path, *command: str, code: int = 0) -> str:
+    """Output of a command in *folder*, which ends with *code*."""
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    env = os.environ | {"PYTHONPATH": str(folder / "src")}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode != 0) == (code != 0), done.stdout[-6000:] + done.stderr[-6000:]
+    return done.stdout
+
+
+def written(folder: Path, ecosystem: Ecosystem) -> Path:
+    """The folder of a new package."""
+    write_packages(folder, (ecosystem,), PackageNames(), "")
+    return folder / ecosystem
+
+
+def test_go(tmp_path: Path) -> None:
+    """`go test` passes in the module and in its example; sources are formatted, and nothing is vetted."""
+    folder = written(tmp_path, "go")
+    assert call(folder, "gofmt", "-l", ".") == ""
+    call(folder, "go", "vet", "./...")
+    call(folder, "go", "test", "./...")
+    call(folder / "example", "go", "vet", "./...")
+    assert "agree" in call(folder / "example", "go", "test", "-v", "./...")
+
+
+def test_cargo(tmp_path: Path) -> None:
+    """`cargo test` passes with the dependencies of the lock file, and the package holds what it needs."""
+    folder = written(tmp_path, "cargo")
+    call(folder, "cargo", "test", "--locked")
+    call(folder, "cargo", "package", "--offline", "--no-verify", "--allow-dirty")
+    (crate,) = (folder / "target" / "package").glob("*.crate")
+    assert crate.stat().st_size <= MAX_BYTES
+    with tarfile.open(crate) as archive:
+        assert any(name.endswith("data/cases.ndjson") for name in archive.getnames())
+
+
+def test_npm(tmp_path: Path) -> None:
+    """`node --test` passes with the dependencies of the lock file, and `npm pack` holds what it needs."""
+    folder = written(tmp_path, "npm")
+    call(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+    call(folder, "node", "--test")
+    call(folder, "npm", "pack", "--ignore-scripts")
+    (packed,) = folder.glob("*.tgz")
+    assert packed.stat().st_size <= MAX_BYTES
+    with tarfile.open(packed) as archive:
+        assert {"package/index.d.ts", "package/data/cases.ndjson", "package/LICENSE"} <= set(archive.getnames())
+
+
+def test_maven(tmp_path: Path) -> None:
+    """`mvn test` passes, and the jar holds the cases and no test."""
+    folder = written(tmp_path, "maven")
+    call(folder, "mvn", "-B", "-q", "-C", "package")
+    (jar,) = (folder / "target").glob("*.jar")
+    assert jar.stat().st_size <= MAX_BYTES
+    with zipfile.ZipFile(jar) as archive:
+        names = set(archive.namelist())
+    assert {"kafkaproof/vectors/cases.ndjson", "kafkaproof/vectors/Vectors.class"} <= names
+    assert not [name for name in names if "Test" in name or "example" in name]
+
+
+def test_pypi(tmp_path: Path) -> None:
+    """pytest passes in the package, and the wheel holds the cases."""
+    folder = written(tmp_path, "pypi")
+    ignored = ("-W", "ignore::DeprecationWarning")  # kafka-python, when it is imported
+    call(folder, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *ignored)
+    call(folder, sys.executable, "-m", "hatchling", "build", "-t", "wheel")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    assert wheel.stat().st_size <= MAX_BYTES
+    with zipfile.ZipFile(wheel) as archive:
+        assert {"kafkaproof_vectors/cases.ndjson", "kafkaproof_vectors/py.typed"} <= set(archive.namelist())
+
+
+@pytest.mark.parametrize("ecosystem", DATA)
+def test_altered_data_fail(ecosystem: Ecosystem, tmp_path: Path) -> None:
+    """A package's own tests notice that a case was removed, and that one letter of a title was changed."""
+    folder = written(tmp_path, ecosystem)
+    command = {
+        "go": ("go", "test", "./..."),
+        "npm": ("node", "--test", "--test-name-pattern", "manifest"),
+        "pypi": (sys.executable, "-m", "pytest", "-q", "-k", "manifest"),
+    }[ecosystem]
+    data = (folder / DATA[ecosystem]).read_bytes()
+    call(folder, *command)
+    (folder / DATA[ecosystem]).write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
+    call(folder, *command, code=1)
+    (folder / DATA[ecosystem]).write_bytes(data.replace(b'"title":"A', b'"title":"a', 1))
+    call(folder, *command, code=1)
+
+
+# A program outside of the package, that has it as a dependency by path: what a page says, and nothing more.
+GO_PROGRAM = """package main
+
+import (
+	"fmt"
+
+	"kafkaproof.example/vectors"
+)
+
+func main() {
+	fmt.Println(len(vectors.Cases(vectors.Filter{Ops: []string{"decode"}, Magics: []int{2}})))
+}
+"""
+NODE_PROGRAM = """import { cases } from 'kafkaproof-vectors'
+console.log(cases({ ops: ['decode'], magics: [2] }).length)
+"""
+
+
+def test_dependency_by_path(tmp_path: Path) -> None:
+    """Programs in Go and Node that depend on a package in another folder choose the same cases."""
+    go, npm = written(tmp_path, "go"), written(tmp_path, "npm")
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "main.go").write_text(GO_PROGRAM, encoding="utf-8")
+    (program / "main.mjs").write_text(NODE_PROGRAM, encoding="utf-8")
+    call(program, "go", "mod", "init", "program")
+    (requirement,) = [line for line in (go / "README.md").read_text().splitlines() if line.startswith("go mod edit")]
+    call(program, *requirement.replace("/path/to/go", str(go)).split())
+    counted = call(program, "go", "run", ".")
+    call(program, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", str(npm))
+    assert call(program, "node", "main.mjs") == counted
+    assert int(counted) > 1000
