@@ -51,7 +51,7 @@ def test_cargo(tmp_path: Path) -> None:
     """`cargo test` passes with the dependencies of the lock file, and the package holds what it needs."""
     folder = written(tmp_path, "cargo")
     call(folder, "cargo", "test", "--locked")
-    call(folder, "cargo", "package", "--offline", "--no-verify", "--allow-dirty")
+    call(folder, "cargo", "package", "--offline", "--no-verify", "--allow-dirty", "--target-dir", "target")
     (crate,) = (folder / "target" / "package").glob("*.crate")
     assert crate.stat().st_size <= MAX_BYTES
     with tarfile.open(crate) as archive:
@@ -109,6 +109,33 @@ def test_altered_data_fail(ecosystem: Ecosystem, tmp_path: Path) -> None:
     call(folder, *command, code=1)
     (folder / DATA[ecosystem]).write_bytes(data.replace(b'"title":"A', b'"title":"a', 1))
     call(folder, *command, code=1)
+
+
+FUZZ_TEST = """package seeds
+
+import "testing"
+
+func FuzzDecode(f *testing.F) {
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 16 && data[16] == PLANTED {
+			t.Fail()
+		}
+	})
+}
+"""
+
+
+def test_go_reads_raw_files_as_its_own_corpus(tmp_path: Path) -> None:
+    """`go test` runs a fuzz target on each raw file; a target that fails for v2 fails, one for magic 99 does not."""
+    folder = written(tmp_path, "bin") / "go"
+    call(folder, "go", "mod", "init", "seeds")
+    test = folder / "seeds_test.go"
+    test.write_text(FUZZ_TEST.replace("PLANTED", "99"), encoding="utf-8")
+    lines = call(folder, "go", "test", "-v", ".").splitlines()
+    entries = list((folder / "testdata" / "fuzz" / "FuzzDecode").iterdir())
+    assert sum("--- PASS: FuzzDecode/" in line for line in lines) == len(entries) > 1000
+    test.write_text(FUZZ_TEST.replace("PLANTED", "2"), encoding="utf-8")
+    call(folder, "go", "test", ".", code=1)
 
 
 # A program outside of the package, that has it as a dependency by path: what a page says, and nothing more.
