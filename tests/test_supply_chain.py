@@ -21,7 +21,8 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 READ = (
     ".github", "action.yml", "constraints.txt", "constraints-hashed.txt", "docs/certify-your-codec.md",
     "pyproject.toml", "templates", "conformance/testees", "conformance/brokers",
-    "conformance/kafka_brokers/jars.lock.json", "conformance/kafka_conformance/vector_packages/templates", "fuzz/harnesses",
+    "conformance/kafka_brokers/jars.lock.json", "fuzz/harnesses",
+    "conformance/kafka_conformance/vector_packages/templates",
 )  # fmt: skip
 
 

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kafka_conformance.vector_packages import MAX_BYTES, Ecosystem, PackageNames, write_packages
+from kafka_conformance.vector_packages.content import shared_content
 
 pytestmark = pytest.mark.testees
 
@@ -138,7 +140,7 @@ def test_go_reads_raw_files_as_its_own_corpus(tmp_path: Path) -> None:
     call(folder, "go", "test", ".", code=1)
 
 
-# A program outside of the package, that has it as a dependency by path: what a page says, and nothing more.
+# Programs outside of a package, which have it as a dependency by path. They print every record of every decode case.
 GO_PROGRAM = """package main
 
 import (
@@ -147,26 +149,90 @@ import (
 	"kafkaproof.example/vectors"
 )
 
+func text(data []byte) string {
+	if data == nil {
+		return "null"
+	}
+	return fmt.Sprintf("%x", data)
+}
+
 func main() {
-	fmt.Println(len(vectors.Cases(vectors.Filter{Ops: []string{"decode"}, Magics: []int{2}})))
+	for _, each := range vectors.Cases(vectors.Filter{Ops: []string{"decode"}, Magics: []int{2}}) {
+		for _, r := range each.Expect.Records(true) {
+			fmt.Print(each.ID, " ", r.Offset, " ", r.Timestamp, " ", text(r.Key), " ", text(r.Value))
+			for _, header := range r.Headers {
+				fmt.Print(" ", text([]byte(header.Key)), "=", text(header.Value))
+			}
+			fmt.Println()
+		}
+	}
 }
 """
-NODE_PROGRAM = """import { cases } from 'kafkaproof-vectors'
-console.log(cases({ ops: ['decode'], magics: [2] }).length)
+NODE_PROGRAM = """import { cases, expectedRecords } from 'kafkaproof-vectors'
+
+const text = data => data === null ? 'null' : data.toString('hex')
+const lines = []
+for (const each of cases({ ops: ['decode'], magics: [2] })) {
+  for (const { offset, timestamp, key, value, headers } of expectedRecords(each)) {
+    const pairs = headers.map(([name, content]) => ` ${text(name)}=${text(content)}`)
+    lines.push(`${each.id} ${offset} ${timestamp} ${text(key)} ${text(value)}${pairs.join('')}`)
+  }
+}
+process.stdout.write(lines.join('\\n') + '\\n')
+"""
+PYTHON_PROGRAM = """from kafkaproof_vectors import cases
+
+def text(data):
+    return "null" if data is None else data.hex()
+
+for case in cases(ops=["decode"], magics=[2]):
+    for offset, timestamp, key, value, headers in case.expect.records():
+        pairs = "".join(f" {text(name)}={text(content)}" for name, content in headers)
+        print(f"{case.id} {offset} {timestamp} {text(key)} {text(value)}{pairs}")
 """
 
 
-def test_dependency_by_path(tmp_path: Path) -> None:
-    """Programs in Go and Node that depend on a package in another folder choose the same cases."""
-    go, npm = written(tmp_path, "go"), written(tmp_path, "npm")
-    program = tmp_path / "program"
-    program.mkdir()
+def corpus_records() -> Iterator[str]:
+    """The lines of the programs, from the corpus."""
+    content = shared_content()
+    for case in content.cases:
+        if case.op != "decode" or not {2}.issuperset(content.facts[case.id]["magics"]):
+            continue
+        for record in (record for batch in case.expect.batches for record in batch.records):
+            key, value = ("null" if data is None else data.hex() for data in (record.key, record.value))
+            pairs = [f" {name.hex()}={'null' if data is None else data.hex()}" for name, data in record.headers]
+            yield f"{case.id} {record.offset} {record.timestamp} {key} {value}{''.join(pairs)}"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """The folder of somebody else's program."""
+    folder = tmp_path / "program"
+    folder.mkdir()
+    return folder
+
+
+def test_go_dependency(tmp_path: Path, program: Path) -> None:
+    """A Go module that requires the package as its page says reads the records of the corpus."""
+    package = written(tmp_path, "go")
     (program / "main.go").write_text(GO_PROGRAM, encoding="utf-8")
-    (program / "main.mjs").write_text(NODE_PROGRAM, encoding="utf-8")
     call(program, "go", "mod", "init", "program")
-    (requirement,) = [line for line in (go / "README.md").read_text().splitlines() if line.startswith("go mod edit")]
-    call(program, *requirement.replace("/path/to/go", str(go)).split())
-    counted = call(program, "go", "run", ".")
-    call(program, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", str(npm))
-    assert call(program, "node", "main.mjs") == counted
-    assert int(counted) > 1000
+    (requirement,) = [line for line in (package / "README.md").read_text().splitlines() if "go mod edit" in line]
+    call(program, *requirement.replace("/path/to/go", str(package)).split())
+    assert call(program, "go", "run", ".").splitlines() == list(corpus_records()) != []
+
+
+def test_npm_dependency(tmp_path: Path, program: Path) -> None:
+    """A Node program that installs the package from its folder reads the records of the corpus."""
+    package = written(tmp_path, "npm")
+    (program / "main.mjs").write_text(NODE_PROGRAM, encoding="utf-8")
+    call(program, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", str(package))
+    assert call(program, "node", "main.mjs").splitlines() == list(corpus_records()) != []
+
+
+def test_python_dependency(tmp_path: Path, program: Path) -> None:
+    """A Python program that has the package on its path reads the records of the corpus."""
+    written(tmp_path, "pypi").rename(program / "package")
+    (program / "src").symlink_to(program / "package" / "src")
+    (program / "main.py").write_text(PYTHON_PROGRAM, encoding="utf-8")
+    assert call(program, sys.executable, "main.py").splitlines() == list(corpus_records()) != []

@@ -1,8 +1,10 @@
 package vectors
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -66,6 +68,17 @@ func TestEachCaseIsComplete(t *testing.T) {
 			if len(rules[rule].Sources) == 0 {
 				t.Errorf("%s names %s, which has no sources", each.ID, rule)
 			}
+		}
+	}
+}
+
+func TestTypesHoldEverything(t *testing.T) {
+	lines := json.NewDecoder(bytes.NewReader(casesData))
+	lines.DisallowUnknownFields()
+	for lines.More() {
+		var each Case
+		if err := lines.Decode(&each); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

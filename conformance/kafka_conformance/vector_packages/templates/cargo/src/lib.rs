@@ -20,6 +20,7 @@ pub const MANIFEST_JSON: &str = include_str!("../data/manifest.json");
 
 /// One question to a codec or a broker, and its right answer.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Case {
     pub id: String,
     pub sha256: String,
@@ -37,6 +38,7 @@ pub struct Case {
 
 /// What the judge of Kafkaproof knows of a case besides the right answer.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Facts {
     pub profile: String,
     pub required: bool,
@@ -48,6 +50,7 @@ pub struct Facts {
 
 /// One of `data`, `batch` and `scenario`.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Input {
     #[serde(default, deserialize_with = "optional_bytes")]
     pub data: Option<Vec<u8>>,
@@ -59,6 +62,7 @@ pub struct Input {
 
 /// The right answer.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Expect {
     /// `valid`, `invalid` or `acceptable`.
     pub verdict: String,
@@ -79,6 +83,7 @@ pub struct Expect {
 /// One entry of a log: a v2 batch, a v0 or v1 message, or a wrapper with its inner messages as records.
 /// Integers are wider than in the format: cases that must be refused have values beyond it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub struct Batch {
     pub magic: i8,
     pub base_offset: i64,
@@ -98,6 +103,7 @@ pub struct Batch {
 
 /// One record; `None` is Kafka's null, which is not the same as empty.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
     pub offset: i64,
     pub timestamp: i64,
@@ -124,6 +130,7 @@ impl From<(Base64, Option<Base64>)> for Header {
 
 /// The steps to run on a broker's empty partition; `config` are the topic's settings.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     pub steps: Vec<Step>,
     #[serde(default)]
@@ -136,7 +143,7 @@ pub struct Scenario {
 
 /// One step of a scenario. `action` names it, and says which of the fields count.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Step {
     #[serde(rename = "do")]
     pub action: String,
@@ -165,6 +172,7 @@ pub struct Step {
 
 /// A broker's answer to one step.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StepAnswer {
     pub error_code: i16,
     pub base_offset: i64,
@@ -184,6 +192,7 @@ pub struct StepAnswer {
 
 /// An aborted transaction in a fetch response.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Aborted {
     pub producer_id: i64,
     pub first_offset: i64,
@@ -191,6 +200,7 @@ pub struct Aborted {
 
 /// One rule of the format, with its sources.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     pub statement: String,
     pub strength: Option<String>,
