@@ -23,7 +23,7 @@ public final class Vectors {
         byte[] value = pair.get(1).isJsonNull() ? null : context.deserialize(pair.get(1), byte[].class);
         return new VectorRecord.Header(context.deserialize(pair.get(0), byte[].class), value);
     };
-    private static final Gson GSON = new GsonBuilder()
+    static final Gson GSON = new GsonBuilder()
             .setFieldNamingPolicy(FieldNamingPolicy.LOWER_CASE_WITH_UNDERSCORES)
             .registerTypeAdapter(byte[].class, BYTES)
             .registerTypeAdapter(VectorRecord.Header.class, HEADER)

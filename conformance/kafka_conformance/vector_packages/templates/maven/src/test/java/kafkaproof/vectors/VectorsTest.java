@@ -7,6 +7,8 @@ import static java.util.stream.Collectors.toMap;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
 import example.KafkaClientsExample;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
@@ -14,6 +16,7 @@ import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
@@ -72,6 +75,29 @@ class VectorsTest {
             if (input.scenario() != null) assertEquals(input.scenario().steps().size(), each.expect().answers().size(), each.id());
             if (input.scenario() != null) assertTrue(input.scenario().steps().stream().allMatch(step -> step.action() != null));
             assertTrue(each.rules().stream().noneMatch(rule -> rules.get(rule).sources().isEmpty()), each.id());
+        }
+    }
+
+    /** The names of fields that have a value, with the way to them. */
+    private static Set<String> fields(JsonElement element, String path) {
+        Set<String> found = new HashSet<>();
+        if (element.isJsonArray()) element.getAsJsonArray().forEach(each -> found.addAll(fields(each, path)));
+        if (element.isJsonObject())
+            element.getAsJsonObject().asMap().forEach((name, value) -> {
+                if (!value.isJsonNull()) found.add(path + "." + name);
+                found.addAll(fields(value, path + "." + name));
+            });
+        return found;
+    }
+
+    @Test
+    void typesHoldEverything() {
+        List<String> lines = Vectors.read("cases.ndjson").lines().filter(line -> line.length() < 20_000).toList();
+        assertTrue(lines.size() > 1000);
+        for (String line : lines) {
+            Set<String> lost = fields(JsonParser.parseString(line), "");
+            lost.removeAll(fields(Vectors.GSON.toJsonTree(Vectors.GSON.fromJson(line, Case.class)), ""));
+            assertEquals(Set.of(), lost, line);
         }
     }
 
