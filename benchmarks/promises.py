@@ -1,10 +1,11 @@
 """Measure what the project promises: times, ratios and sizes.
 
-    python -m benchmarks.promises [--json] [--runs N] [--crashes | --broker RELEASE]
+    python -m benchmarks.promises [--json] [--runs N] [--crashes | --packages | --broker RELEASE]
 
 Ratios are taken side by side in one run, pair by pair, in CPU seconds, and their
 median is quoted; absolute times depend on the machine and are shown as such.
-With --broker, a release of Kafka is measured as an oracle, and nothing else.
+With --packages, the vector packages are packed and tested with the toolchains that
+are installed, and nothing else.  With --broker, a release of Kafka is measured as an oracle, and nothing else.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -28,8 +30,10 @@ from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.known import connect
+from kafka_conformance.vector_packages import Ecosystem, PackageNames, write_packages
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
+from kafka_fuzz.mutate.dictionary import dictionary_text
 from kafka_records import Batch, Header, Record, decode, encode
 
 RECORDS = 20_000
@@ -256,6 +260,57 @@ def crash_ratios(runs: int) -> Iterator[dict[str, Any]]:
         yield crash_ratio(testee, max(1, runs // 3), whole=True)
 
 
+# How a package is packed, the archive that registries get, and how it is tested; in the folder of the package.
+PACKAGES: dict[Ecosystem, tuple[str, str, str]] = {
+    "go": ("", "", "go test ./..."),
+    "cargo": (
+        "cargo package --offline --no-verify --allow-dirty --target-dir target",
+        "target/package/*.crate",
+        "cargo test --locked",
+    ),
+    "npm": ("npm pack --ignore-scripts", "*.tgz", "node --test"),
+    "maven": ("mvn -B -q -C package -DskipTests", "target/*.jar", "mvn -B -q -C test"),
+    "pypi": (f"{sys.executable} -m hatchling build -t wheel", "dist/*.whl", f"{sys.executable} -m pytest -q"),
+    "bin": ("", "", ""),
+}
+
+
+def package_figures() -> Iterator[dict[str, Any]]:
+    """Size of each vector package as it is published and unpacked, and the time of its own tests."""
+    with tempfile.TemporaryDirectory() as place:
+        for ecosystem, (pack, archive, test) in PACKAGES.items():
+            folder = Path(place, ecosystem)
+            write_packages(Path(place), (ecosystem,), PackageNames(), dictionary_text())
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            figure = {"what": f"package {ecosystem}", "files": len(files)}
+            figure["unpacked_megabytes"] = round(sum(path.stat().st_size for path in files) / 1e6, 2)
+            if shutil.which((pack or test or "true").split()[0]) is None:
+                yield figure
+                continue
+            if pack:
+                subprocess.run(pack.split(), cwd=folder, check=True, capture_output=True)
+                (published,) = folder.glob(archive)
+            else:
+                published = Path(shutil.make_archive(str(Path(place, f"{ecosystem}-archive")), "zip", folder))
+            figure["published_megabytes"] = round(published.stat().st_size / 1e6, 2)
+            if test:
+                figure |= own_test_seconds(folder, test.split())
+            yield figure
+
+
+def own_test_seconds(folder: Path, command: Sequence[str]) -> dict[str, Any]:
+    """Time of a second run of the tests; the first one fetches and compiles."""
+    env = os.environ | {"PYTHONPATH": str(folder / "src")}
+    if (folder / "package-lock.json").exists():
+        subprocess.run(("npm", "ci", "--ignore-scripts"), cwd=folder, check=True, capture_output=True)
+    subprocess.run(command, cwd=folder, env=env, check=True, capture_output=True)
+    start = time.perf_counter()
+    subprocess.run(
+        [*command, *(["-count=1"] if command[0] == "go" else [])], cwd=folder, env=env, check=True, capture_output=True
+    )
+    return {"test_seconds": round(time.perf_counter() - start, 1)}
+
+
 def measure_promises(runs: int) -> Iterator[dict[str, Any]]:
     """Everything, one line at a time."""
     yield from installed_size()
@@ -274,6 +329,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     parser.add_argument("--runs", type=int, default=7, help="pairs to take the median of")
     parser.add_argument("--broker", metavar="RELEASE", help="measure a broker of this release, and nothing else")
+    parser.add_argument("--packages", action="store_true", help="measure the vector packages, and nothing else")
     parser.add_argument("--crashes", action="store_true", help="measure what crashes cost, and nothing else")
     options = parser.parse_args()
     figures = []
@@ -282,6 +338,8 @@ def main() -> None:
         from benchmarks.brokers import measure_release
 
         measured = measure_release(options.broker, options.runs)
+    elif options.packages:
+        measured = package_figures()
     else:
         measured = crash_ratios(options.runs) if options.crashes else measure_promises(options.runs)
     for figure in measured:

@@ -49,9 +49,15 @@ def python_components(root: Path) -> Iterator[Component]:
             yield component("pypi", name.strip().lower(), version.strip(), one, _place(root, path), **more)
 
 
+def _locks(root: Path, name: str) -> list[Path]:
+    """The lock files of that name; those of vector packages are templates, for the version of the package."""
+    templates = root.glob(f"conformance/kafka_conformance/vector_packages/templates/*/{name}.jinja")
+    return sorted([*root.glob(f"conformance/testees/*/{name}"), *templates])
+
+
 def npm_components(root: Path) -> Iterator[Component]:
-    """Packages of the package-lock.json of testees."""
-    for path in sorted(root.glob("conformance/testees/*/package-lock.json")):
+    """Packages of the package-lock.json of testees and of vector packages."""
+    for path in _locks(root, "package-lock.json"):
         for name, entry in sorted(json.loads(path.read_text(encoding="utf-8"))["packages"].items()):
             if name:
                 digest = base64.b64decode(entry["integrity"].removeprefix("sha512-")).hex()
@@ -60,8 +66,8 @@ def npm_components(root: Path) -> Iterator[Component]:
 
 
 def cargo_components(root: Path) -> Iterator[Component]:
-    """Crates of the Cargo.lock of testees."""
-    for path in sorted(root.glob("conformance/testees/*/Cargo.lock")):
+    """Crates of the Cargo.lock of testees and of vector packages."""
+    for path in _locks(root, "Cargo.lock"):
         for each in tomllib.loads(path.read_text(encoding="utf-8"))["package"]:
             if "checksum" in each:
                 sums = {"SHA-256": each["checksum"]}

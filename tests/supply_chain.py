@@ -28,6 +28,9 @@ INSTALL_SCRIPTS: Final = {
 # Dependency files without a lock beside them, with the reason.
 UNLOCKED: Final = {
     "templates/rust/Cargo.toml": "a start for the reader, whose own Cargo.lock is written by the first build",
+    "conformance/kafka_conformance/vector_packages/templates/maven/pom.xml.jinja": (
+        "exact versions; Maven has no lock file, and -C fails for a jar with another sum than the registry says"
+    ),
 }
 # pip commands that fetch by versions or ranges, with the reason.
 UNHASHED_INSTALLS: Final = {
@@ -177,21 +180,23 @@ def locked_findings(root: Path) -> Iterator[Unpinned]:
         ("pom.xml", "jars.sha256", "<dependency>"),
     )
     for name, lock, mark in locks:
-        for path in _files(root, f"**/{name}"):
+        for path in _files(root, f"**/{name}", f"**/{name}.jinja"):
             place, text = _read(root, path)
             if place in UNLOCKED or mark not in text:
                 continue
-            if not path.with_name(lock).is_file():
+            # A template has the version of its own project to fill in, and so may its lock file.
+            found = [path.with_name(each) for each in (lock, f"{lock}.jinja") if path.with_name(each).is_file()]
+            if not found:
                 yield Unpinned(place, f"has no {lock}")
                 continue
-            sums = path.with_name(lock).read_text(encoding="utf-8")
+            sums = found[0].read_text(encoding="utf-8")
             if name == "go.mod":
                 yield from go_findings(place, text, sums)
             elif name == "pom.xml":
                 bad = [line for line in sums.splitlines() if not JAR_LINE.fullmatch(line)]
                 yield from (Unpinned(f"{place}: {lock}", f"{line[:60]!r} is no sum of a jar") for line in bad)
             else:
-                yield from (npm_findings if name == "package.json" else cargo_findings)(place.replace(name, lock), sums)
+                yield from (npm_findings if name == "package.json" else cargo_findings)(_read(root, found[0])[0], sums)
 
 
 def check(root: Path = ROOT) -> list[Unpinned]:

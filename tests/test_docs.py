@@ -43,6 +43,7 @@ RUN_HERE = {
     'kafkaproof smoke "fetch:python consumer.py"': ({0}, "consumer.py"),
     "kafkaproof cross kafka-python aiokafka reference --broker none": ({1}, "cross matrix"),
     "kafkaproof corpus export vendored": ({0}, "vendored"),
+    "kafkaproof corpus packages packages --ecosystem go": ({0}, "packages/go"),
     "kafkaproof fuzz run --targets reference,explain --seconds 5": ({0}, "executions"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }

@@ -22,6 +22,7 @@ READ = (
     ".github", "action.yml", "constraints.txt", "constraints-hashed.txt", "docs/certify-your-codec.md",
     "pyproject.toml", "templates", "conformance/testees", "conformance/brokers",
     "conformance/kafka_brokers/jars.lock.json", "fuzz/harnesses",
+    "conformance/kafka_conformance/vector_packages/templates",
 )  # fmt: skip
 
 
@@ -88,6 +89,10 @@ PLANTED = {
     "cargo without its lock": ("conformance/testees/rskafka/testee.toml", r'"--locked", ', "", "without --locked"),
     "a Go module": ("conformance/testees/sarama/go.mod", r"sarama v[\d.]+", "sarama v9.9.9", "has no sum in go.sum"),
     "Maven without checks": ("conformance/testees/java-kafka-clients/testee.toml", r'"-C", ', "", "mvn without -C"),
+    "a crate of a template without a checksum": (
+        "conformance/kafka_conformance/vector_packages/templates/cargo/Cargo.lock.jinja", r'\nchecksum = "\w+"', "",
+        "has no checksum",
+    ),
     "a jar without a sum": (
         "conformance/testees/java-kafka-clients/jars.sha256", r"^\w+", "0", "is no sum of a jar",
     ),
@@ -112,6 +117,9 @@ def test_what_is_not_pinned_is_found(planted: str, copied: Path) -> None:
         "conformance/testees/rskafka/Cargo.lock",
         "conformance/testees/franz-go/go.sum",
         "conformance/brokers/kfake/go.sum",
+        "conformance/kafka_conformance/vector_packages/templates/npm/package-lock.json.jinja",
+        "conformance/kafka_conformance/vector_packages/templates/cargo/Cargo.lock.jinja",
+        "conformance/kafka_conformance/vector_packages/templates/go/example/go.sum",
         "fuzz/harnesses/jazzer/jars.sha256",
         "constraints-hashed.txt",
     ],

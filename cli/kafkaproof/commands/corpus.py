@@ -1,4 +1,4 @@
-"""`kafkaproof corpus`: compile, check, list, show and export the cases, and record answers to them.
+"""`kafkaproof corpus`: compile, check, list, show, export and package the cases, and record answers to them.
 
 Each command imports what it needs, so that the group itself is imported at once.
 """
@@ -267,6 +267,49 @@ def export_command(folder: Path, inputs: bool, only_check: bool, as_json: bool) 
     written = export.export(folder, with_inputs=inputs)
     text = f"{len(written)} files in {folder}; read README.md there first"
     print_document({"folder": str(folder), "written": written}, as_json, lambda: [text])
+
+
+@corpus.command("packages")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--ecosystem",
+    "chosen",
+    metavar="NAME",
+    multiple=True,
+    help="One of go, cargo, npm, maven, pypi and bin (raw files, for fuzzers); may be repeated. All if not given.",
+)
+@click.option("--module-path", metavar="PATH", help="Path of the Go module; a place to fill in if not given.")
+@click.option("--group-id", metavar="ID", help="Group id of the Maven artifact; `kafkaproof` if not given.")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if DIR is not what would be written.")
+@json_option
+def packages_command(
+    folder: Path,
+    *,
+    chosen: tuple[str, ...],
+    module_path: str | None,
+    group_id: str | None,
+    only_check: bool,
+    as_json: bool,
+) -> None:
+    """Write the corpus as packages for Go, Rust, Node.js, Java and Python, and as raw files for fuzzers.
+
+    Each is a folder DIR/NAME that is ready to publish, with cases, types, a loader, an example and tests.
+    """
+    from kafka_conformance import vector_packages
+    from kafka_fuzz.mutate.dictionary import dictionary_text
+
+    try:
+        ecosystems = vector_packages.known_ecosystems(chosen)
+        names = vector_packages.package_names(module_path, group_id)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if only_check:
+        found = list(vector_packages.package_differences(folder, ecosystems, names, dictionary_text()))
+        print_document({"ok": not found, "differences": found}, as_json, lambda: found or [f"{folder} is up to date"])
+        sys.exit(1 if found else 0)
+    written = vector_packages.write_packages(folder, ecosystems, names, dictionary_text())
+    lines = [f"{folder / name}: {count} files" for name, count in written.items()]
+    print_document({"folder": str(folder), "files": written}, as_json, lambda: [*lines, "read README.md there first"])
 
 
 @corpus.group("evidence")

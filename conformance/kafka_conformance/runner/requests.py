@@ -300,7 +300,7 @@ def unsupported(case: Case, hello: HelloReply) -> Skipped | None:
 
 def unsupported_bytes(data: bytes, hello: HelloReply) -> Skipped | None:
     """Why *data* is not given to this testee to decode; None if it is."""
-    return _unannounced(hello.decode, "decode", set(_needs(data)))
+    return _unannounced(hello.decode, "decode", set(needed_formats(data)))
 
 
 def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -> Skipped | None:
@@ -315,7 +315,7 @@ def _unannounced(capability: Capability, op: str, needs: set[tuple[int, str]]) -
     return None
 
 
-def _needs(data: bytes) -> Iterator[tuple[int, str]]:
+def needed_formats(data: bytes) -> Iterator[tuple[int, str]]:
     """Magic and compression of each entry, as far as its bytes can be believed; "" for no such codec."""
     at = 0
     for _ in range(LOOK):
