@@ -298,7 +298,7 @@ def _listing(
 @click.argument("path", type=submission_file, metavar="CERTIFICATE")
 @click.option("--contact", required=True, metavar="ADDRESS", help="An https address or a mail address of the project.")
 @now_option
-def draft_submission(path: Path, contact: str, now: datetime) -> NoReturn:
+def draft_command(path: Path, contact: str, now: datetime) -> NoReturn:
     """Print the submission that claims what CERTIFICATE says.
 
     Exit codes: 0, 1 the certificate is for no profile, 2 usage.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, NoReturn
 
 import click
 import msgspec
@@ -205,7 +205,7 @@ def _print_reports(collection: Collection, written: Sequence[Path], out: Path, a
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """What is checked of a certificate beyond that it is consistent."""
+    """Checks of a certificate beyond that it is consistent."""
 
     now: datetime
     signers: Path | None = None

@@ -77,7 +77,7 @@ class FindingMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CauseReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What the maintainers of the library say of a cause.
+    """The answer of a library's maintainers to a cause.
 
     Attributes:
         text: plain text; line breaks count as spaces.

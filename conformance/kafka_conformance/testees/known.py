@@ -235,7 +235,7 @@ def at_version(known: KnownTestee, version: str) -> KnownTestee:
 
 
 def testee_at(name: str, version: str) -> str:
-    """What `connect` takes for the release *version* of the testee *name*: the plain name if that release is here.
+    """The connect string of the release *version* of the testee *name*: the plain name if that release is here.
 
     Raises:
         BadConnect: there is no such testee, or *version* is no version.
