@@ -102,8 +102,8 @@ def report_results(
             raise click.UsageError(
                 "--verify goes with nothing but RESULTS, --signers, --rerun, --sign, --now and --json"
             )
-        if key is not None and (beside := signature.signature_file(verify)).exists():
-            raise click.UsageError(f"--sign: {beside} is there; move it away first")
+        if key is not None and (there := signature.signature_file(verify)).exists():
+            raise click.UsageError(f"--sign: {there} is there; move it away first")
         sys.exit(_verify(verify, paths, VerifyOptions(now, signers, key, rerun, testee), as_json))
     if signers or rerun or key:
         raise click.UsageError("--signers, --rerun and --sign go with --verify FILE")
