@@ -311,7 +311,7 @@ def _signer(path: Path, data: bytes, signers: Sequence[SignerEntry], now: dateti
             data, signature.read_limited(beside, signature.MAX_SIGNATURE), signers, now
         ), ""
     except ValueError as error:
-        return None, f"{printable(beside.name, 100)}: {printable(str(error))}"
+        return None, f"{printable(beside.name, 100)}: {printable(str(error).removeprefix(f'{beside}: '))}"
 
 
 def _connect(content: Mapping[str, Any], options: VerifyOptions) -> str:
@@ -379,6 +379,8 @@ def _verified_lines(verified: VerifiedCertificate, path: Path, options: VerifyOp
             yield f"  signature   {verified.unsigned or _signed_by(verified.signer)}; it does not matter here"
         return
     held = f"certified for {', '.join(content['certified_for'])}" if content["certified_for"] else "not certified"
+    if content["deviations"]:
+        held += f", with {len(content['deviations']):,} known deviations"
     failed = verified.unsigned or "; ".join(verified.unlike or ())
     yield f"{verified.statement}: {failed or f'{name}, {held}'}"
     if failed:

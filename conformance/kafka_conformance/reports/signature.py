@@ -131,8 +131,10 @@ def read_limited(path: Path, most: int) -> bytes:
     """The content of *path*.
 
     Raises:
-        ValueError: it cannot be read, or has more than *most* bytes.
+        ValueError: it is no regular file, cannot be read, or has more than *most* bytes.
     """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: it is no regular file")  # a pipe would block
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from base64 import b64decode, b64encode
 from collections.abc import Callable
@@ -289,6 +290,9 @@ def test_a_wrong_signature_is_one_line(issued: Path, keys: dict[str, Path], tmp_
 
     beside.write_bytes(b"x" * (signature.MAX_SIGNATURE + 1))
     assert "has more than 16,384 bytes" in report(*verify).stdout.splitlines()[0]
+    beside.unlink()
+    os.mkfifo(beside)
+    assert f"not authentic: {beside.name}: it is no regular file" in report(*verify).stdout.splitlines()[0]
 
 
 def test_spaces_do_not_hide_a_change(issued: Path, keys: dict[str, Path], tmp_path: Path) -> None:
