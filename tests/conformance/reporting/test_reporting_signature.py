@@ -396,7 +396,7 @@ def test_usage(arguments: list[str], issued: Path) -> None:
 def test_a_rerun_confirms_or_not(whole: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same profiles pass again with the reference; with a codec that swaps keys and values they do not."""
     monkeypatch.chdir(tmp_path)
-    assert report(whole("kafka_records", "0.1.0"), "--out", "out").exit_code == 0
+    assert report(whole("reference", "0.1.0"), "--out", "out").exit_code == 0
     issued = next(Path("out").rglob(certificate.FILE))
     done = report("--verify", issued, "--rerun", "--testee", "reference")
     assert (done.exit_code, done.stdout.split(":")[0]) == (0, "re-run"), done.output
