@@ -31,6 +31,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "kafkaproof.commands.report:report_results",
         "Write results as pages and files, and check certificates.",
     ),
+    "programme": (
+        "kafkaproof.commands.programme:programme_group",
+        "Check, run again and list certificates that projects submit.",
+    ),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
     "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
     "smoke": ("kafkaproof.commands.testees:smoke_command", "Ask whether an adapter is sound."),

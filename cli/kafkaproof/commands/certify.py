@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -171,7 +172,7 @@ def _plan(
         progress=on_progress,
         seed=settings.seed,
         variants=settings.variants,
-        settings={"origin": settings.origin},
+        settings={"origin": settings.origin, "date": datetime.now(UTC).date().isoformat()},
     )
 
 
@@ -444,7 +445,7 @@ def certify_testees(
         raise click.UsageError("--write-deviations is for one testee")
     if settings.draft and settings.only and settings.draft.exists():
         raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
-    cases = _cases(settings.only)
+    cases = corpus_cases(settings.only)
     for name in testees:
         _check_name(name)
     if last is not None:
@@ -470,7 +471,8 @@ def _check_name(name: str) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def _cases(only: Sequence[str]) -> list[Case]:
+def corpus_cases(only: Sequence[str] = ()) -> list[Case]:
+    """The cases for codecs that *only* chooses; exit code 2 or 3 if there are none."""
     try:
         corpus = load_vectors(ops=(*CODEC_OPS, "append"))
     except (OSError, ValueError) as error:

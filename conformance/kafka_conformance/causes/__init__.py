@@ -3,6 +3,15 @@
 An entry is one defect of a library: its title, where it is in the source, and
 the findings that show it.  The first entry that fits a finding wins.  A finding
 that no entry fits is unreviewed; such findings are grouped by rule and effect.
+
+The library's maintainers may reply to an entry.  The reply is shown beside the
+cause as plain text, and decides nothing:
+
+    [cause.reply]
+    text = "Batches like these are refused from 3.1 on."
+    by = "Ada Lovelace, maintainer"
+    date = 2026-11-25
+    link = "https://example.org/issues/12"
 """
 
 from __future__ import annotations
@@ -12,6 +21,7 @@ import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -26,7 +36,12 @@ SUFFIX: Final = ".toml"
 MAX_ID: Final = 40
 MAX_TITLE: Final = 72
 MAX_WORDS: Final = 120
+# Characters of a reply, of the name below it, and of its link.
+MAX_REPLY: Final = 1000
+MAX_REPLY_NAME: Final = 100
+MAX_LINK: Final = 300
 _ID: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_LINK: Final = re.compile(r"https://[A-Za-z0-9][\w.~:/?#@!$&'()*+,;=%-]*", re.ASCII)
 
 
 class BadCausesError(ValueError):
@@ -61,6 +76,31 @@ class FindingMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
+class CauseReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The answer of a library's maintainers to a cause.
+
+    Attributes:
+        text: plain text; line breaks count as spaces.
+        by: a person or project, and their part in the library.
+        date: the day of the reply.
+        link: where it was given; an https address, or empty.
+    """
+
+    text: str
+    by: str
+    date: date
+    link: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The text on one line."""
+        return " ".join(self.text.split())
+
+    def document(self) -> dict[str, str]:
+        """The reply as JSON has it."""
+        return {"text": self.plain, "by": self.by, "date": self.date.isoformat(), "link": self.link}
+
+
 class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One defect of a library.
 
@@ -82,6 +122,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         first_bad: the oldest release that has it, if known.
         last_bad: the newest, once it is fixed.
         lowered: the reviewer's reason why no finding has more than `grade`, whatever the table gives; else empty.
+        reply: the answer of the library's maintainers, if they gave one.
     """
 
     id: str
@@ -101,6 +142,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     first_bad: str = ""
     last_bad: str = ""
     lowered: str = ""
+    reply: CauseReply | None = None
 
     def fits(self, testee: str, case: str, line: JudgedLine) -> bool:
         """Whether the finding of *testee* on *case* belongs to this cause."""
@@ -141,8 +183,21 @@ def _defects(causes: Sequence[ReviewedCause]) -> Iterable[str]:
             yield f"{cause.id}: a cause of grade FAIL, or of effect {', '.join(UNSAFE)}, is not lowered"
         if len(cause.explanation.split()) > MAX_WORDS:
             yield f"{cause.id}: the explanation has more than {MAX_WORDS} words"
+        if cause.reply is not None:
+            yield from (f"{cause.id}: {problem}" for problem in _reply_defects(cause.reply))
         if not cause.match:
             yield f"{cause.id}: no finding fits it"
+
+
+def _reply_defects(reply: CauseReply) -> Iterable[str]:
+    if not reply.plain or len(reply.plain) > MAX_REPLY:
+        yield f"the reply has {len(reply.plain)} characters; 1 to {MAX_REPLY} are shown"
+    if not reply.plain.isprintable() or not reply.by.isprintable():
+        yield "the reply has characters that cannot be printed"
+    if not reply.by.strip() or len(reply.by) > MAX_REPLY_NAME:
+        yield f"the reply is by a person or project, of at most {MAX_REPLY_NAME} characters"
+    if reply.link and (len(reply.link) > MAX_LINK or not _LINK.fullmatch(reply.link)):
+        yield f"the link of the reply is no https address of at most {MAX_LINK} characters"
 
 
 @cache

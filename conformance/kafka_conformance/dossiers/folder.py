@@ -5,7 +5,8 @@ undisclosed         not reported yet; the default
     fixed in VERSION    a release fixes it
     public              they said that it may be spoken of, or the time is over (SECURITY.md)
 
-The first two keep everything but a summary out of the folder.
+The first two keep everything but a summary out of the folder.  Beside a state there may be days, as "YYYY-MM-DD":
+`reported`, `embargo_until` (90 days after the report if left out, 120 at most), and `published`.
 
 README.md                     the index, of all testees in the folder
     disclosure.toml               the states; causes that are new are added as undisclosed
@@ -19,15 +20,19 @@ A folder without `disclosure.toml` starts with the states that this package hold
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
+from gzip import decompress
 from importlib import resources
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from kafka_conformance.causes import ReviewedCause, reviewed_causes
 from kafka_conformance.dossiers import pages
-from kafka_conformance.dossiers.grouping import PUBLISHED, CauseGroup, LibraryDossier, library_dossiers
+from kafka_conformance.dossiers.grouping import PUBLISHED, CauseGroup, LibraryDossier, is_sensitive, library_dossiers
 from kafka_conformance.dossiers.reproduce import has_program
 from kafka_conformance.judge.grade import Effect, Grade, Profile, Reach
 from kafka_conformance.reports.collection import cases_by_id, corpus_contents, files, folder_name
@@ -42,27 +47,141 @@ UNDISCLOSED: Final = "undisclosed"
 # Lists of earlier releases have one table of states by id.
 FORMER: Final[FormerFields] = {"states": {}}
 _STATE: Final = re.compile(r"undisclosed|reported \d{4}-\d{2}-\d{2}|fixed in \S+|public")
+_REPORTED: Final = "reported "
+# SECURITY.md, "How long".
+EMBARGO_DAYS: Final = 90
+LONGEST_EMBARGO_DAYS: Final = 120
+
+
+class Disclosure(KnownIssue, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """The state of disclosure of one cause.
+
+    Attributes:
+        reported: the day of the report; the state `reported DATE` has it, too.
+        embargo_until: the day on which everything may be published, if it was agreed.
+        published: the day on which it was.
+    """
+
+    reported: date | None = None
+    embargo_until: date | None = None
+    published: date | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything may be said about the cause."""
+        return self.state.startswith(("public", "fixed in "))
+
+    @property
+    def report_day(self) -> date | None:
+        """The day of the report; None if there was none."""
+        text = self.state.removeprefix(_REPORTED)
+        return date.fromisoformat(text) if text != self.state else self.reported
+
+    @property
+    def embargo_end(self) -> date | None:
+        """The day on which everything may be published: the agreed one, or 90 days after the report."""
+        if self.embargo_until is not None or self.report_day is None:
+            return self.embargo_until
+        return self.report_day + timedelta(days=EMBARGO_DAYS)
+
+    def dates(self) -> dict[str, str]:
+        """The days that are known, by name."""
+        found = {"reported": self.report_day, "embargo until": self.embargo_end, "published": self.published}
+        return {name: day.isoformat() for name, day in found.items() if day is not None}
+
+    def summary(self) -> str:
+        """State and days on one line."""
+        days = [f"{name} {day}" for name, day in self.dates().items() if f"{name} {day}" != self.state]
+        return "; ".join([self.state, *days])
+
+    def problem(self) -> str:
+        """Why state and days do not fit each other, or the policy; empty if they do."""
+        if not _STATE.fullmatch(self.state):
+            return f"is {self.state!r}, which is no state"
+        try:
+            day = self.report_day
+            end = self.embargo_end
+        except (ValueError, OverflowError):
+            return f"is {self.state!r}, and there is no such day"
+        if self.reported not in (None, day):
+            return f"was reported on {day} by its state, and on {self.reported} besides"
+        if end is not None and (day is None or not day <= end <= day + timedelta(days=LONGEST_EMBARGO_DAYS)):
+            return f"has an embargo until {end}; it ends at most {LONGEST_EMBARGO_DAYS} days after the report"
+        if self.published is not None and not self.is_open:
+            return f"was published on {self.published}, and its state is {self.state!r}"
+        return ""
+
+
+def load_disclosures(folder: Path | None = None) -> dict[str, Disclosure]:
+    """The entries in *folder* by dossier id (`LIBRARY/CAUSE`); those of this package where there is no file.
+
+    Raises:
+        BadIssueList: it is no list of known issues, or the state or the days of an entry cannot be.
+    """
+    path = Path(str(resources.files(__package__).joinpath(FILE)))
+    if folder is not None and (folder / FILE).exists():
+        path = folder / FILE
+    found = {entry.id: entry for entry in load_issues(path, Disclosure, FORMER)}
+    for id_, entry in found.items():
+        if problem := entry.problem():
+            raise BadIssueList(f"{path}: {id_} {problem}")
+    return found
 
 
 def load_states(folder: Path) -> dict[str, str]:
-    """The states in *folder* by dossier id (`LIBRARY/CAUSE`); those of this package where there is no file.
-
-    Raises:
-        BadIssueList: it is no list of known issues, or a state is none of those above.
-    """
-    path = folder / FILE
-    if not path.exists():
-        path = Path(str(resources.files(__package__).joinpath(FILE)))
-    states = {issue.id: issue.state for issue in load_issues(path, KnownIssue, FORMER)}
-    for id_, state in states.items():
-        if not _STATE.fullmatch(state):
-            raise BadIssueList(f"{path}: {id_} is {state!r}, which is no state")
-    return states
+    """The states in *folder* by dossier id.  Raises `BadIssueList` as `load_disclosures` does."""
+    return {id_: entry.state for id_, entry in load_disclosures(folder).items()}
 
 
 def is_state_open(states: Mapping[str, str], id_: str) -> bool:
     """Whether everything may be said about a dossier that is sensitive."""
-    return states.get(id_, UNDISCLOSED).startswith(("public", "fixed in "))
+    return Disclosure(state=states.get(id_, UNDISCLOSED)).is_open
+
+
+def is_embargoed(disclosures: Mapping[str, Disclosure], library: str, cause: ReviewedCause) -> bool:
+    """Whether no more than a summary of *cause* may be published."""
+    entry = disclosures.get(f"{library}/{cause.id}")
+    return is_sensitive(cause) and not (entry is not None and entry.is_open)
+
+
+# In a page of `kafkaproof report`: its reproducers by LIBRARY/CAUSE, as `reports.html.packed_json` writes them.
+_PROGRAMS: Final = re.compile(r"<script[^>]*\bid=\"programs\"[^>]*>\s*([A-Za-z0-9+/=\s]*)</script>")
+_DOSSIER_ID: Final = re.compile(r"^\| Dossier \| `([^`]+)` \|$", re.MULTILINE)
+
+
+def embargoed_pages(folder: Path, disclosures: Mapping[str, Disclosure]) -> list[tuple[Path, str]]:
+    """Pages below *folder* that publish an embargoed cause whole, each with the dossier's id.
+
+    These are pages of `dossier` with bytes or a reproducer, and pages of `report` with a reproducer.
+    """
+    embargoed = {
+        f"{library}/{cause.id}"
+        for library, causes in reviewed_causes().items()
+        for cause in causes
+        if is_embargoed(disclosures, library, cause)
+    }
+    found = []
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".md", ".html") and path.is_file():
+            text = path.read_text(encoding="utf-8", errors="replace")
+            shown = _whole_dossiers(text) if path.suffix == ".md" else _reproducers(text)
+            found += [(path, id_) for id_ in sorted(embargoed & shown)]
+    return found
+
+
+def _whole_dossiers(text: str) -> set[str]:
+    is_whole = pages.BYTES_TITLE in text or pages.REPRODUCER_TITLE in text
+    return set(_DOSSIER_ID.findall(text)) if is_whole else set()
+
+
+def _reproducers(text: str) -> set[str]:
+    match = _PROGRAMS.search(text)
+    if match is None:
+        return set()
+    try:
+        return set(msgspec.json.decode(decompress(b64decode(match[1])), type=dict[str, msgspec.Raw]))
+    except (ValueError, OSError, EOFError):
+        return set()  # no page of ours
 
 
 FINDINGS: Final = "findings.json"
@@ -126,13 +245,13 @@ def build_pages(found: Sequence[LibraryDossier], folder: Path, *, full: bool) ->
         BadIssueList: the states of disclosure cannot be used.
         Unusable: a `findings.json` in *folder* is of another release of this command.
     """
-    states = load_states(folder)
+    disclosures = load_disclosures(folder)
     written: dict[Path, bytes] = {}
     for library in found:
         for group in library.groups:
-            whole = full or not group.sensitive or is_state_open(states, group.id)
-            state = states.get(group.id, UNDISCLOSED)
-            written[Path(library.folder, group.file)] = pages.dossier_page(group, state, whole=whole).encode()
+            entry = disclosures.get(group.id, Disclosure(state=UNDISCLOSED))
+            whole = full or not group.sensitive or entry.is_open
+            written[Path(library.folder, group.file)] = pages.dossier_page(group, entry.summary(), whole=whole).encode()
         if library.groups or any(library.unreviewed.values()):
             written[Path(library.folder, FINDINGS)] = indented_json(findings_of(library), spaces=1)
     every = [
@@ -142,8 +261,8 @@ def build_pages(found: Sequence[LibraryDossier], folder: Path, *, full: bool) ->
     ]
     every += [msgspec.json.decode(data, type=Findings) for path, data in written.items() if path.name == FINDINGS]
     known = sorted(every, key=lambda one: (one.library, one.version))
-    written[Path(FILE)] = _states(states, known)
-    written[Path(INDEX)] = _index(known, states)
+    written[Path(FILE)] = _states(disclosures, known)
+    written[Path(INDEX)] = _index(known, {id_: entry.summary() for id_, entry in disclosures.items()})
     return written
 
 
@@ -217,14 +336,15 @@ def dossier_entry(group: CauseGroup) -> DossierEntry:
 _STATES_HEAD: Final = """\
 # Whether causes that stop a consumer were reported; SECURITY.md describes the process.
 # States: undisclosed, reported YYYY-MM-DD, fixed in VERSION, public.
+# Days, as "YYYY-MM-DD": reported, embargo_until (90 days after the report if left out), published.
 """
 
 
-def _states(states: Mapping[str, str], known: Sequence[Findings]) -> bytes:
+def _states(disclosures: Mapping[str, Disclosure], known: Sequence[Findings]) -> bytes:
     sensitive = {each.id for one in known for each in one.dossiers if each.sensitive}
-    kept = {id_: state for id_, state in states.items() if id_ in sensitive or state != UNDISCLOSED}
-    every = {**dict.fromkeys(sensitive, UNDISCLOSED), **kept}
-    return issue_list_text(_STATES_HEAD, (KnownIssue(id=id_, state=every[id_]) for id_ in sorted(every))).encode()
+    kept = {id_: entry for id_, entry in disclosures.items() if id_ in sensitive or entry.state != UNDISCLOSED}
+    every = {**{id_: Disclosure(id=id_, state=UNDISCLOSED) for id_ in sensitive}, **kept}
+    return issue_list_text(_STATES_HEAD, (every[id_] for id_ in sorted(every))).encode()
 
 
 _HEAD: Final = """\

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from kafka_conformance.causes import CauseReply
 from kafka_conformance.dossiers.grouping import CauseGroup, RowFinding
 from kafka_conformance.dossiers.reproduce import reproducer
 from kafka_conformance.judge import reach
@@ -33,6 +34,7 @@ MOST_WORDS: Final = 400
 MOST_RULE: Final = 300
 MOST_RULES: Final = 3
 BYTES_TITLE: Final = "## The smallest case"
+REPRODUCER_TITLE: Final = "## Reproducer"
 
 EFFECTS: Final[Mapping[Effect, str]] = {
     "wrong_data": "a record, or the position that a consumer continues from, differs from Kafka's",
@@ -63,7 +65,17 @@ GRADES: Final[Mapping[Grade, str]] = {
 def dossier_page(group: CauseGroup, state: str, *, whole: bool) -> str:
     """The Markdown page of *group*; without *whole*, only what may be published before the maintainers know."""
     parts = _whole(group) if whole else _withheld(group)
-    return "\n".join([*_head(group, state, whole=whole), *parts]).rstrip() + "\n"
+    reply = () if group.cause.reply is None else reply_lines(group.cause.reply)
+    return "\n".join([*_head(group, state, whole=whole), *reply, *parts]).rstrip() + "\n"
+
+
+def reply_lines(reply: CauseReply) -> Iterator[str]:
+    """The reply of the library's maintainers as a quotation, without markup of its own."""
+    yield f"> {plain_text(reply.plain)}"
+    yield ">"
+    link = f", <{reply.link}>" if reply.link else ""
+    yield f"> — reply by {plain_text(reply.by)}, {reply.date}{link}"
+    yield ""
 
 
 def _head(group: CauseGroup, state: str, *, whole: bool) -> Iterator[str]:
@@ -268,7 +280,7 @@ def observation_text(line: ResultLine) -> str:
 
 
 def _program(group: CauseGroup) -> Iterator[str]:
-    yield "## Reproducer"
+    yield REPRODUCER_TITLE
     yield ""
     made = reproducer(group)
     if made is None:

@@ -2,13 +2,13 @@
 
     {"format": "kafkaproof-certificate", "version": 2,
      "testee": {…}, "corpus": {"sha256": …}, "result": {"file": …, "sha256": …},
-     "origin": …, "variants": {…}, "certified": …, "certified_for": […], "reasons": […], "supported": …,
+     "origin": …, "date": …, "variants": {…}, "certified": …, "certified_for": […], "reasons": […], "supported": …,
      "profiles": […], "causes": […], "informedness": …, "answered_informedness": …,
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
 
-`origin` says who ran the testee; no field proves it.  `variants` has the seed of the variants
-that were sent, and which of them were answered worse than their cases.
+`origin` says who ran the testee, and `date` on which day (UTC); no field proves it.  `variants` has the seed of
+the variants that were sent, and which of them were answered worse than their cases.
 
 `problems` works all of it out again from the result file and the corpus of
 this installation, without a network.  It finds a statement, a result, or a
@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path, PurePath
@@ -88,6 +89,7 @@ def statement(made: Report, file: str, data: bytes | None = None) -> dict[str, A
         "corpus": {"sha256": made.results.header.corpus, "cases": made.results.header.cases},
         "result": {"file": file, "sha256": sha256(data).hexdigest()},
         "origin": origin_of(made.results),
+        "date": date_of(made.results),
         **_worked_out(made),
         "deviations": [msgspec.to_builtins(each) for each in made.declared],
     }
@@ -133,6 +135,20 @@ def origin_of(done: Results) -> str:
     return ORIGINS.get(str(done.header.settings.get("origin")), ORIGINS[SELF])
 
 
+def date_of(done: Results) -> str | None:
+    """The day on which the run began, as in 2026-11-25; None for results that do not say."""
+    day = done.header.settings.get("date")
+    return day if is_day(day) else None
+
+
+def is_day(value: Any) -> bool:
+    """Whether *value* is the text of a day, as in 2026-11-25."""
+    try:
+        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
 def _variants(done: Results) -> dict[str, Any] | None:
     checked = None if done.footer is None else done.footer.variants
     return None if checked is None else msgspec.to_builtins(checked)
@@ -167,11 +183,16 @@ def encode_certificate(content: Mapping[str, Any]) -> bytes:
 def load_certificate(path: Path) -> dict[str, Any]:
     """The certificate in *path*.  Raises `BadCertificate`."""
     try:
-        data = path.read_bytes()
-        content = msgspec.json.decode(data)
-        json.loads(data, object_pairs_hook=_refuse_repeated_keys)
+        return decode_certificate(path.read_bytes(), path)
     except OSError as error:
         raise BadCertificate(f"{path}: {error.strerror}") from error
+
+
+def decode_certificate(data: bytes, path: Path) -> dict[str, Any]:
+    """The certificate *data*, which was in *path*.  Raises `BadCertificate`."""
+    try:
+        content = msgspec.json.decode(data)
+        json.loads(data, object_pairs_hook=_refuse_repeated_keys)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadCertificate(f"{path}: not JSON: {error}") from error
     if not isinstance(content, dict) or (content.get("format"), content.get("version")) != (FORMAT, VERSION):

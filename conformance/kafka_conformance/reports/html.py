@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -100,8 +101,24 @@ class Program(Protocol):
 Programs = Callable[[Results, GradedFinding], Program | None]
 
 
-def result_page(collection: Collection, beside: Sequence[str] = (), programs: Programs | None = None) -> str:
-    """The page; *beside* are the names of cross matrices in the same directory, *programs* gives reproducers."""
+# What is said of the disclosure of a cause, by LIBRARY/CAUSE.
+Disclosures = Mapping[str, str]
+
+
+def result_page(
+    collection: Collection,
+    beside: Sequence[str] = (),
+    programs: Programs | None = None,
+    disclosures: Disclosures = MappingProxyType({}),
+) -> str:
+    """The page.
+
+    Args:
+        collection: the runs.
+        beside: the names of cross matrices in the same directory.
+        programs: gives reproducers.
+        disclosures: state and days of the disclosure of causes, by LIBRARY/CAUSE.
+    """
     found, made = _found(collection), libraries(collection)
     script, style = asset("shared.js") + asset("page.js"), asset("page.css")
     rows = [row for library in made for row in library.rows]
@@ -126,7 +143,7 @@ def result_page(collection: Collection, beside: Sequence[str] = (), programs: Pr
         compared=[(number, entry) for number, entry in enumerate(collection.entries) if entry.changes is not None],
         counts=counts,
         kinds=KINDS,
-        index=packed_json(index_page(collection, made)),
+        index=packed_json(index_page(collection, made, disclosures)),
         cases=packed_json(finding_index(collection, found)),
         programs=packed_json({} if programs is None else _programs(collection, made, programs)),
         chunks=list(_chunks(collection, found)),
@@ -196,7 +213,9 @@ def area_cell(entry: CollectionEntry, area: str) -> AreaCell:
     return AreaCell("fail" if grave else "pass", percent(len(lines) - grave, len(lines)), text)
 
 
-def index_page(collection: Collection, made: Sequence[Library]) -> dict[str, Any]:
+def index_page(
+    collection: Collection, made: Sequence[Library], disclosures: Disclosures = MappingProxyType({})
+) -> dict[str, Any]:
     """The data of the pages of libraries and causes."""
     library_of = {row.number: library.id for library in made for row in library.rows}
     testees = [
@@ -218,17 +237,17 @@ def index_page(collection: Collection, made: Sequence[Library]) -> dict[str, Any
         "grades": GRADES,
         "reaches": REACH_WORDS,
         "testees": testees,
-        "libraries": [_listed_library(library) for library in made],
+        "libraries": [_listed_library(library, disclosures) for library in made],
     }
 
 
-def _listed_library(library: Library) -> dict[str, Any]:
+def _listed_library(library: Library, disclosures: Disclosures) -> dict[str, Any]:
     rows = [{"testee": row.number, "client": row.client} for row in library.rows]
-    causes = [_listed_cause(cause) for cause in library.causes]
+    causes = [_listed_cause(cause, disclosures.get(f"{library.id}/{cause.key.id}", "")) for cause in library.causes]
     return {"id": library.id, "own": library.own, "rows": rows, "info": library.info, "causes": causes}
 
 
-def _listed_cause(cause: LibraryCause) -> dict[str, Any]:
+def _listed_cause(cause: LibraryCause, disclosure: str) -> dict[str, Any]:
     gravest, reviewed = cause.gravest, cause.reviewed
     listed = {
         "id": cause.key.id,
@@ -249,6 +268,10 @@ def _listed_cause(cause: LibraryCause) -> dict[str, Any]:
         names = ("version", "source", "upstream", "first_bad", "last_bad")
         listed |= {name: value for name in names if (value := getattr(reviewed, name))}
         listed["explanation"] = " ".join(reviewed.explanation.split())
+        if disclosure:
+            listed["disclosure"] = printable(disclosure)
+        if reviewed.reply is not None:
+            listed["reply"] = reviewed.reply.document()
     return listed
 
 

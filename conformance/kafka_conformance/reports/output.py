@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from kafka_conformance.reports import certificate, html, picture, summary
@@ -90,7 +91,11 @@ def check_outputs(collection: Collection, folder: Path) -> None:
 
 
 def write_outputs(
-    collection: Collection, folder: Path, beside: Sequence[str] = (), programs: html.Programs | None = None
+    collection: Collection,
+    folder: Path,
+    beside: Sequence[str] = (),
+    programs: html.Programs | None = None,
+    disclosures: html.Disclosures = MappingProxyType({}),
 ) -> list[Path]:
     """Write everything into *folder*: what is about all runs, and a directory for each.
 
@@ -99,9 +104,10 @@ def write_outputs(
         folder: where it is written.
         beside: pages to link.
         programs: gives the reproducers of findings.
+        disclosures: state and days of the disclosure of causes, by LIBRARY/CAUSE.
     """
     contents = (
-        html.result_page(collection, beside, programs).encode(),
+        html.result_page(collection, beside, programs, disclosures).encode(),
         indented_json(output_document(collection)),
         sarif(collection),
         collection_summary(collection).encode(),

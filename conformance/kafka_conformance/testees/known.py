@@ -234,6 +234,20 @@ def at_version(known: KnownTestee, version: str) -> KnownTestee:
     return replace(known, name=f"{known.name}@{version}", recipe=recipe, packages=())
 
 
+def testee_at(name: str, version: str) -> str:
+    """The connect string of the release *version* of the testee *name*: the plain name if that release is here.
+
+    Raises:
+        BadConnect: there is no such testee, or *version* is no version.
+    """
+    known = find_testee(name)
+    if known is not None and known.version() == version:
+        return name
+    exact = f"{name}@{version}"
+    find_testee(exact)
+    return exact
+
+
 def _installed(known: KnownTestee) -> BuildRecipe:
     """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
     return BuildRecipe(

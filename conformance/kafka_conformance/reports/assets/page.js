@@ -198,10 +198,12 @@
         fact("rules", cause.rules.map((rule, at) => [at ? ", " : "", make("a", { href: "#/findings?q=" + encodeURIComponent(rule) }, rule)]).flat()),
         cause.source ? fact("source", make("code", {}, cause.source), ` in ${cause.version}`) : [],
         cause.upstream ? fact("upstream", /^https:\/\//.test(cause.upstream) ? make("a", { href: cause.upstream, rel: "noreferrer" }, cause.upstream) : cause.upstream) : [],
+        cause.disclosure ? fact("disclosure", cause.disclosure) : [],
         cause.first_bad ? fact("first release", cause.first_bad) : [],
         cause.last_bad ? fact("last release", cause.last_bad) : [],
         fact("findings", rows.map(([testee, counts]) => `${label(testee)}: ${Object.entries(counts).map(([grade, number]) => `${number} ${words(grade)}`).join(", ")}`).join(" · ")),
         fact("declare it", make("code", {}, `cause = "${cause.id}"`))),
+      cause.reply ? replyView(cause.reply) : null,
       make("h2", {}, "The smallest case"),
       make("p", {}, make("a", { class: "id", href: caseHref(cause.cases[0]) }, cause.cases[0])),
       detail ? smallest(cause, detail) : null,
@@ -210,6 +212,13 @@
       make("ul", { class: "ids" }, shownCases.map((id) => make("li", {}, make("a", { href: caseHref(id) }, id)))),
       cause.cases.length > shownCases.length ? make("p", { class: "faint" }, `and ${cause.cases.length - shownCases.length} more`) : null,
     ];
+  }
+
+  // Text of the library's maintainers; it changes no grade.
+  function replyView({ text, by, date, link }) {
+    return make("figure", { class: "reply" },
+      make("blockquote", {}, make("p", {}, text)),
+      make("figcaption", { class: "faint" }, `Reply by ${by}, ${date}`, link && /^https:\/\//.test(link) ? [" · ", make("a", { href: link, rel: "noreferrer nofollow" }, "where it was given")] : null));
   }
 
   function programView({ language, commands, files }) {
