@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = {"ARCHITECTURE.md": 10_000, "README.md": 9_500}
 DOCS_PAGE: Final = 16 * 1024
-MAX_MODULES: Final = 423
+MAX_MODULES: Final = 420
 MAX_LINES: Final = 800
 MIN_LINES: Final = 60
 # Modules below MIN_LINES whose concept is that small; `__init__.py` and cases are exempt.
