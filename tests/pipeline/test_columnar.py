@@ -31,7 +31,7 @@ from kafka_pipeline.columnar import (
 from kafka_pipeline.columnar import (
     inflate as frames,
 )
-from kafka_pipeline.columnar.chunk import Reading
+from kafka_pipeline.reading import Reading
 from kafka_pipeline.columnar.decoder import ROWS, SMALL
 from kafka_pipeline.columnar.jit import kernel
 from kafka_records import Batch, Header, Limits, Record, encode

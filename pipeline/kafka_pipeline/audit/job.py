@@ -20,9 +20,9 @@ import pyarrow as pa
 from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
 from kafka_pipeline.audit.joining import AuditReport, LogReport
-from kafka_pipeline.audit.local import AuditTask, report_of, tasks_of
+from kafka_pipeline.audit.local import report_of, tasks_of
 from kafka_pipeline.audit.page import audit_page
-from kafka_pipeline.audit.stretch import Summary, judge_stretch
+from kafka_pipeline.audit.stretch import AuditTask, Judgement, Summary, judge_task
 from kafka_pipeline.segments.listing import SegmentFile, find_segments
 from kafka_pipeline.segments.splits import SPLIT
 from kafka_pipeline.spark.manifest import (

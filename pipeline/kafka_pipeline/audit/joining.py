@@ -164,6 +164,8 @@ class Joining:
         counts = ContentCounts()
         for segment in self.segments.values():
             counts.add(segment.counts)
+        for segment in self.segments.values():
+            segment.counts = segment.counts.in_order()
         order = {path: number for number, path in enumerate(self.files)}
         listed = sorted(
             self.found.listed,
@@ -176,7 +178,7 @@ class Joining:
         return LogReport(
             path=self.path,
             segments=list(self.segments.values()),
-            counts=counts,
+            counts=counts.in_order(),
             found=dict(sorted(self.found.counts.items())),
             listed=listed,
             first_offset=self.first_offset,
