@@ -187,6 +187,17 @@ def _producers(looked: Looked) -> Iterator[Check]:
 
 
 NO_EPOCH = -1
+# Missing offsets are not counted where so many would be: the offset itself is wrong, which is a finding.
+FAR: Final = 1 << 62
+
+
+def wrapped(number: int) -> int:
+    """*number* in 64 bits, as sums of offsets wrap in columns and in Java.
+
+    >>> wrapped(2**63 - 1 + 1) == -(2**63), wrapped(-5)
+    (True, -5)
+    """
+    return (number - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
 class LogPosition(msgspec.Struct, array_like=True):
@@ -232,11 +243,12 @@ class Order:
         if self.first is None:
             self.first = First(*(int(column[0]) for column in (looked.position, looked.base, epochs)))
         reached = self.reached
-        before = np.concatenate(([reached.last if reached.begun else looked.base[0] - 1], looked.last[:-1]))
-        # Numbers at the end of the range would overflow, and are findings by themselves.
-        step = looked.base.astype(np.float64) - before
-        missing = np.where((step > 1) & (step < 2**62), looked.base - before - 1, 0)
-        self._add_findings(looked, file, before, step, missing)
+        start = reached.last if reached.begun else wrapped(int(looked.base[0]) - 1)
+        before = np.concatenate((np.array([start], np.int64), looked.last[:-1]))
+        # Modulo 2^64 the difference is right wherever the offset grows, even from one end of the range to the other.
+        skipped = looked.base.view(np.uint64) - before.view(np.uint64) - np.uint64(1)
+        missing = np.where((looked.base > before) & (skipped < FAR), skipped, 0).astype(np.int64)
+        self._add_findings(looked, file, before, missing)
         self._epochs(looked, file, epochs)
         total = reached.missing + np.cumsum(missing)
         known = epochs[epochs >= 0]
@@ -259,12 +271,13 @@ class Order:
         if first.base <= reached.last:
             self._overlap(file, first.position, first.base, reached.last)
         missing = max(first.base - reached.last - 1, 0)
+        missing = missing if missing < FAR else 0
         if missing:
             self._gap(file, first.position, first.base, missing)
         return missing
 
-    def _add_findings(self, looked: Looked, file: str, before: Numbers, step: Numbers, missing: Numbers) -> None:
-        for at in np.flatnonzero(step < 1).tolist():
+    def _add_findings(self, looked: Looked, file: str, before: Numbers, missing: Numbers) -> None:
+        for at in np.flatnonzero(looked.base <= before).tolist():
             self._overlap(file, int(looked.position[at]), int(looked.base[at]), int(before[at]))
         for at in np.flatnonzero(missing > 0).tolist():
             self._gap(file, int(looked.position[at]), int(looked.base[at]), int(missing[at]))
@@ -403,8 +416,9 @@ def _header_of(data: bytes, batch: Batch) -> tuple[int, ...]:
     if batch.magic == 2:
         of = BATCH_V2.values(data)
         base = of["base_offset"]
+        last = wrapped(base + of["last_offset_delta"])
         return (
-            *(len(data), 2, of["attributes"], base, base + of["last_offset_delta"], of["max_timestamp"]),
+            *(len(data), 2, of["attributes"], base, last, of["max_timestamp"]),
             *(of["producer_id"], of["producer_epoch"], of["base_sequence"], of["partition_leader_epoch"]),
         )
     of = (MESSAGE_V1 if batch.magic else MESSAGE_V0).values(data)

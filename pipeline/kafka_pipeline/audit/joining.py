@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from kafka_pipeline.audit.counting import ContentCounts
-from kafka_pipeline.audit.entries import LogPosition, Order
+from kafka_pipeline.audit.entries import LogPosition, Order, wrapped
 from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import Snapshot, compare_snapshot
 from kafka_pipeline.audit.producers import EVENT, AbortedRange, Events, Producers
@@ -128,11 +128,11 @@ class Joining:
         if segment.first_offset < 0:
             segment.first_offset = summary.first.base
         segment.last_offset = summary.reached.last
-        self.producers.join(self._later(summary, before.missing + missing))
+        self.producers.join(self._later(summary, wrapped(before.missing + missing)))
         self.order.reached = LogPosition(
             last=summary.reached.last,
             epoch=summary.reached.epoch if summary.reached.epoch >= 0 else before.epoch,
-            missing=before.missing + missing + summary.reached.missing,
+            missing=wrapped(before.missing + missing + summary.reached.missing),
             gaps=before.gaps + (missing > 0) + summary.reached.gaps,
             begun=True,
         )
@@ -201,7 +201,7 @@ class Joining:
 
 def _events(data: bytes, missing: int, file: int) -> Events:
     events = np.frombuffer(data, EVENT).copy()
-    events["missing"] += missing
+    events["missing"] += np.int64(missing)
     events["file"] = file
     return events
 

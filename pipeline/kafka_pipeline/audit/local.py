@@ -40,6 +40,8 @@ KERNELS_NEED: Final = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
 TRIES: Final = 4
 # A task has so many bytes at least, where there is more than one process.
 LEAST_TASK: Final = 8 * 1024 * 1024
+# Tasks that a log is divided into, if it is large enough and its segments are small enough.
+TASKS: Final = 64
 
 Tasks = Sequence[AuditTask]
 Given, Result = TypeVar("Given"), TypeVar("Result")
@@ -57,11 +59,13 @@ def kernels_installed() -> bool:
 def tasks_of(
     segments: Sequence[SegmentFile],
     most: int,
+    pack: int | None = None,
     cut: Callable[[Sequence[SegmentFile]], list[list[Stretch]]] | None = None,
 ) -> list[list[AuditTask]]:
-    """Divide segments into shards of about *most* bytes: stretches in their order, small ones together.
+    """Divide segments into shards: stretches of about *most* bytes in their order, small ones together.
 
     Args:
+        pack: bytes in a shard, if there are to be more shards than *most* gives.
         cut: gives the stretches of segments that are larger than *most*.
     """
     last = set({segment.log: segment.path for segment in segments}.values())
@@ -75,8 +79,13 @@ def tasks_of(
     ]
     return [
         [AuditTask(each, sizes[each.path], each.path in last) for each in some]
-        for some in pack_stretches(stretches, most)
+        for some in pack_stretches(stretches, pack or most)
     ]
+
+
+def pack_bytes(total: int, most: int) -> int:
+    """Bytes in a shard of processes on this machine: at most *most*, and so few that all processes have some."""
+    return min(most, max(LEAST_TASK, total // TASKS))
 
 
 def cut_segments(segments: Sequence[SegmentFile], most: int) -> list[list[Stretch]]:
@@ -176,8 +185,8 @@ def audit_segments(
         return report_of(path, seen(summaries), now_ms, contiguous=contiguous)
     how = msgspec.structs.replace(how, kernels=kernels_installed())
     with WorkerPool(processes if how.kernels else 1, sum(segment.size for segment in segments)) as pool:
-        most = pool.task_bytes(split_bytes)
-        tasks = tasks_of(segments, most, pool.cutter(most, kernels=how.kernels))
+        cut = pool.cutter(split_bytes, kernels=how.kernels)
+        tasks = tasks_of(segments, split_bytes, pack_bytes(pool.total, split_bytes), cut)
         encoded = pool.map(partial(judge_tasks, how=how), tasks)
         decoder = msgspec.msgpack.Decoder(list[Summary])
         summaries_of_all = (summary for data in encoded for summary in decoder.decode(data))
@@ -219,12 +228,6 @@ class WorkerPool:
 
     def __exit__(self, *_: object) -> None:
         self._stop()
-
-    def task_bytes(self, most: int) -> int:
-        """Bytes in a task: at most *most*, and so few that all processes have some."""
-        if self._pool is None:
-            return most
-        return min(most, max(LEAST_TASK, self.total // (4 * self.processes)))
 
     def cutter(self, most: int, *, kernels: bool) -> Callable[[Sequence[SegmentFile]], list[list[Stretch]]]:
         """Gives the stretches of large segments, which workers look for; without kernels they stay whole."""
