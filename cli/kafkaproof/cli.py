@@ -32,6 +32,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Write results as pages and files, and check certificates.",
     ),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "audit": (
+        "kafkaproof.commands.audit:audit_command",
+        "Judge log directories: every rule that data at rest can break.",
+    ),
     "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
     "smoke": ("kafkaproof.commands.testees:smoke_command", "Ask whether an adapter is sound."),
     "testees": ("kafkaproof.commands.testees:testees", "List known testees, and whether they can run here."),

@@ -157,9 +157,7 @@ def _broken_frame(error: RecordFormatError, data: bytes, at: int, end: int) -> B
     size = _claimed_size(data)
     whole = error.rule == "FRM-08" and at + size <= end
     path, offset = f"batch.{error.path}", at + error.offset
-    return Broken(
-        at, size if whole else None, error.kind, path, offset, error.inner_offset, error.rule, error.message
-    )
+    return Broken(at, size if whole else None, error.kind, path, offset, error.inner_offset, error.rule, error.message)
 
 
 def _claimed_size(data: bytes) -> int:

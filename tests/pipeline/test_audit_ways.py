@@ -1,4 +1,4 @@
-"""However a log is judged, the report is the same to the byte: kernels or reference, whole or cut, one process or more."""
+"""However a log is judged, the report is the same to the byte: by kernels or the reference, whole or cut."""
 
 import os
 from pathlib import Path

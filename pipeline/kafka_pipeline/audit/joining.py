@@ -101,6 +101,14 @@ class Joining:
             self._join(summary, segment)
         self.whole &= summary.read == summary.end and not any(name.startswith(UNREADABLE) for name in summary.found)
 
+    def forget(self, path: str) -> None:
+        """Leave out a segment that was deleted; what later segments need of it is known without it."""
+        self.segments.pop(path, None)
+        self.aborts.pop(path, None)
+        if path in self.files:
+            file = self.files.index(path)
+            self.producers.aborted = [each for each in self.producers.aborted if each.file != file]
+
     def _compare(self, offset: int | None) -> None:
         """Hold the snapshots of an offset against what is below it, if that can be read and reaches up to it."""
         reached = self.order.reached

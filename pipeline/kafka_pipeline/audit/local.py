@@ -44,7 +44,8 @@ LEAST_TASK: Final = 8 * 1024 * 1024
 TASKS: Final = 64
 
 Tasks = Sequence[AuditTask]
-Given, Result = TypeVar("Given"), TypeVar("Result")
+Given = TypeVar("Given")
+Result = TypeVar("Result")
 
 
 class WorkerDied(Exception):
@@ -73,9 +74,7 @@ def tasks_of(
     large = [segment for segment in segments if segment.size > most]
     pieces = dict(zip(large, (cut or partial(cut_segments, most=most))(large), strict=True))
     stretches = [
-        stretch
-        for segment in segments
-        for stretch in pieces.get(segment, [Stretch(segment.path, 0, segment.size)])
+        stretch for segment in segments for stretch in pieces.get(segment, [Stretch(segment.path, 0, segment.size)])
     ]
     return [
         [AuditTask(each, sizes[each.path], each.path in last) for each in some]
@@ -267,14 +266,12 @@ class WorkerPool:
             broken.set_exception(error)
             return broken
 
-    def _result(
-        self, function: Callable[[Given], Result], ahead: deque[tuple[Given, Future[Result]]]
-    ) -> Result:
+    def _result(self, function: Callable[[Given], Result], ahead: deque[tuple[Given, Future[Result]]]) -> Result:
         item, future = ahead.popleft()
         try:
             return future.result()
         except BrokenProcessPool:
-            # One process has died, and nobody knows with which item: each that has no result goes on alone.
+            # One process has died, and it is not known with which item: this one is tried alone, and the others again.
             self._stop()
             result = self._alone(function, item)
             self._pool = self._started(self.processes)
@@ -306,8 +303,10 @@ class WorkerPool:
 
 
 def _named(item: object) -> str:
-    first = item[0] if isinstance(item, list | tuple) and item else item
-    return first.stretch.path if isinstance(first, AuditTask) else getattr(first, "path", str(first))
+    """The first segment in an item, for a message."""
+    while isinstance(item, list | tuple) and item:
+        item = item[-1] if isinstance(item[0], int) else item[0]
+    return item.stretch.path if isinstance(item, AuditTask) else str(getattr(item, "path", item))
 
 
 def _begin() -> None:

@@ -113,9 +113,7 @@ def judge_stretch(
     stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False, kernels: bool = True
 ) -> Summary:
     """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment."""
-    return judge_task(
-        AuditTask(stretch, size, last), Judgement(now_ms=now_ms, contiguous=contiguous, kernels=kernels)
-    )
+    return judge_task(AuditTask(stretch, size, last), Judgement(now_ms=now_ms, contiguous=contiguous, kernels=kernels))
 
 
 def judge_task(task: AuditTask, how: Judgement) -> Summary:

@@ -132,6 +132,7 @@ def view_of(data: bytes, buffer: int, offset: int) -> bytes:
 # What a row of the batches table says of a batch itself.
 BATCH_FIELDS: Final = [field.name for field in fields(Batch) if field.name != "records"]
 
+
 def batches_of(chunk: Chunk) -> list[tuple[int, Batch]]:
     """The entries of a chunk as the reference would give them, each with its position."""
     records = [_record(row) for row in chunk.records.to_pylist()]

@@ -1,6 +1,7 @@
 """The bytes of segment files and of their offset index.
 
-A path, or `file:`, is this machine's (or a mount that all share).  Any other address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`)
+A path, or `file:`, is this machine's (or a mount that all share).
+Any other address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`)
 is read by Arrow's file systems; `hdfs` and `viewfs` through Hadoop's own
 library, with the configuration that it finds.
 """
