@@ -367,7 +367,7 @@ def _kinds(report: AuditReport) -> dict[tuple[str, str, str], tuple[int, list[Au
             counts[key] = counts.get(key, 0) + number
         for finding in log.listed:
             listed.setdefault((finding.severity, finding.rule, finding.title), []).append(finding)
-    ordered = sorted(counts, key=lambda key: (SEVERITIES.index(key[0]), -counts[key], key))  # type: ignore[arg-type]
+    ordered = sorted(counts, key=lambda key: (SEVERITIES.index(key[0]), -counts[key], key))
     return {key: (counts[key], listed.get(key, [])) for key in ordered}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import numpy as np
 
 from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
@@ -316,8 +317,20 @@ def _written_tables(out: Path, report: AuditReport) -> Iterator[FileReceipt]:
     listed = required_schema({"log": pa.string(), "file": pa.string(), **numbers})
     findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
     rows = [row for log in report.logs for row in _rows(log)]
-    yield put_table(out, FINDINGS, pa.Table.from_pylist(findings, found))
-    yield put_table(out, SEGMENTS, pa.Table.from_pylist(rows, listed))
+    for name, schema, table in ((FINDINGS, found, findings), (SEGMENTS, listed, rows)):
+        columns = [_column(field.type, [row[field.name] for row in table]) for field in schema]
+        yield put_table(out, name, pa.Table.from_arrays(columns, schema=schema))
+
+
+def _column(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    """Numbers or texts as Arrow has them; made from buffers, since `pyarrow.array` imports pandas, if it is there."""
+    import pyarrow as pa
+
+    if kind == pa.int64():
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.array(values, np.int64))])
+    texts = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
 
 
 def _rows(log: LogReport) -> Iterator[dict[str, Any]]:
