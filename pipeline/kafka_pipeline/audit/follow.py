@@ -147,7 +147,7 @@ class Follower:
         return AuditTotals(
             path=self.path,
             numbers=dict(self.numbers),
-            found=none_found() | self.found,
+            found={**none_found(), **self.found},
             logs=len(self.logs),
             segments=segments,
             seconds=seconds,

@@ -82,8 +82,20 @@ def find_segments(places: Iterable[str]) -> list[SegmentFile]:
             raise CannotRead(f"{place}: {error.strerror or str(error).splitlines()[0]}") from None
         if not segments:
             raise CannotRead(f"{place}: no segment files (*{SUFFIX})")
+        for segment in segments:
+            if not _is_text(segment.path):
+                raise CannotRead(f"{segment.path}: its name is not UTF-8")
         found.update(segments)
     return sorted(found, key=_order)
+
+
+def _is_text(path: str) -> bool:
+    """Whether *path* can be in a report; names of Kafka's topics always can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _order(segment: SegmentFile) -> tuple[str, int, str]:
