@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from kafka_pipeline.audit import local
 from kafka_pipeline.audit.local import QUICK_BYTES, TRIES, WorkerDied, WorkerPool
 from kafka_pipeline.segments.listing import SegmentFile
 from kafka_records import Batch, Record, encode
+from kafkaproof.commands.audit import audit_command
 
 NOW = "1795276100000"
 # Runs the command as it is where the packages of the extra `columnar` are not installed.
@@ -331,3 +335,59 @@ def test_a_task_that_kills_each_process_ends_the_audit(pool: WorkerPool) -> None
         assert [next(results), next(results)] == [0, 1]
         with pytest.raises(WorkerDied, match=rf"killed {TRIES} times while it judged /logs/2\.log"):
             next(results)
+
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+
+
+def printed(name: str) -> str:
+    """A file that the page on audits prints."""
+    found = re.search(rf"^<!-- {re.escape(name)} -->\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert found, name
+    return found[1]
+
+
+@pytest.mark.parametrize("oneshot", [False, True])
+def test_printed_units_are_units_of_systemd(oneshot: bool, tmp_path: Path) -> None:
+    """systemd takes them, also as the page describes the service of a timer; the command in them exists."""
+    service = printed("kafkaproof-audit.service")
+    if oneshot:
+        lines = [line for line in service.splitlines() if not line.startswith("Restart=")]
+        service = "\n".join(lines).replace("[Service]", "[Service]\nType=oneshot").replace(" --follow", "")
+    command = [line for line in service.splitlines() if line.startswith("ExecStart=")][0].split()
+    assert command[1:3] == ["audit", "/var/kafka-logs"]
+    audit_command.make_context("audit", command[2:]).close()
+    for name, text in (("service", service), ("timer", printed("kafkaproof-audit.timer"))):
+        unit = ConfigParser(interpolation=None, strict=True)
+        unit.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
+        unit.read_string(text)
+        assert set(unit) == {"DEFAULT", "Unit", "Install", name.capitalize()}
+        # The verifier wants the program of the unit to be there.
+        here = text.replace("/usr/local/bin/kafkaproof", sys.executable)
+        (tmp_path / f"kafkaproof-audit.{name}").write_text(here)
+    if shutil.which("systemd-analyze") is None:
+        return
+    verify = ["systemd-analyze", "verify", "--man=no", *map(str, sorted(tmp_path.iterdir()))]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_the_printed_crontab_mails_findings(broken: bool, tmp_path: Path) -> None:
+    """Its line is a schedule and a command that prints only what has to be mailed."""
+    log = (broken_log if broken else fresh_log)(tmp_path)
+    (setting, line) = printed("crontab").splitlines()
+    assert setting.startswith("MAILTO=")
+    fields, command = line.split(" ", 5)[:5], line.split(" ", 5)[5]
+    assert all(re.fullmatch(r"\d+|\*", each) for each in fields)
+    assert "%" not in command.replace("\\%", "")
+    command = (
+        command.replace("\\%", "%").replace("/var/kafka-logs", str(log))
+    command = command.replace("/var/lib/kafkaproof", str(tmp_path))
+    )
+    shell = command.replace("kafkaproof audit", f"{sys.executable} -m kafkaproof audit --now {NOW}")
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
+    assert ("CRC-07" in done.stdout) == broken
+    assert bool(done.stdout) == broken
+    assert done.stderr == ""
+    assert len(list(tmp_path.glob("20*-*-*/report.json"))) == 1

@@ -14,6 +14,7 @@ from tests.pipeline.readable import broken_log, fresh_log
 
 from kafka_pipeline.audit.findings import KINDS
 from kafka_pipeline.audit.follow import AuditTotals, Follower, metrics_text
+from kafka_pipeline.audit.local import QUICK_BYTES
 from kafka_pipeline.segments.listing import find_segments
 from kafka_records import Batch, Record, encode
 
@@ -35,9 +36,9 @@ class Broker:
         self.segment.touch()
         return self.segment
 
-    def batch(self, *, broken: bool = False) -> bytes:
+    def batch(self, *, broken: bool = False, value: bytes = b"value") -> bytes:
         """The next batch."""
-        record = Record(self.next, NOW, None, b"value")
+        record = Record(self.next, NOW, None, value)
         data = bytearray(encode(Batch(magic=2, base_offset=self.next, last_offset=self.next, max_timestamp=NOW,
                                       partition_leader_epoch=0, records=(record,))))  # fmt: skip
         if broken:
@@ -183,12 +184,13 @@ def test_much_that_is_new_is_judged_by_kernels(broker: Broker, following: Follow
     """A round that is large takes the kernels, and finds the same."""
     pytest.importorskip("numba")
     at = [broker.segment.stat().st_size]
-    for number in range(9000):
-        data = broker.batch(broken=number == 5000)
+    assert QUICK_BYTES < 3000 * 1000
+    for number in range(3000):
+        data = broker.batch(broken=number == 2000, value=b"v" * 1000)
         broker.append(data)
         at.append(at[-1] + len(data))
-    assert following.round() == [("unreadable", broker.segment.name, at[5000]), ("gap", broker.segment.name, at[5001])]
-    assert following.follower.numbers["records"] == 3 + 8999
+    assert following.round() == [("unreadable", broker.segment.name, at[2000]), ("gap", broker.segment.name, at[2001])]
+    assert following.follower.numbers["records"] == 3 + 2999
 
 
 def test_what_an_audit_finds_is_found(tmp_path: Path) -> None:

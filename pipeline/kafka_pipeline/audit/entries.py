@@ -311,8 +311,8 @@ class MoreThanQuick(Exception):
 class QuickLimits(NamedTuple):
     """How much the reference reads before kernels are faster, however long they take to start."""
 
-    records: int = 20_000
-    limits: Limits = Limits(max_output_bytes=4 * 1024 * 1024)
+    records: int = 60_000
+    limits: Limits = Limits(max_output_bytes=16 * 1024 * 1024)
 
 
 def looked_by_reference(

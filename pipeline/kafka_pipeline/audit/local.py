@@ -33,7 +33,7 @@ from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segmen
 from kafka_pipeline.segments.splits import SPLIT, Stretch, pack_stretches, split_segment
 
 # Bytes of a log that the reference judges before kernels are imported.
-QUICK_BYTES: Final = 512 * 1024
+QUICK_BYTES: Final = 2 * 1024 * 1024
 # Modules that the kernels need; the extra `columnar`.
 KERNELS_NEED: Final = ("numba", "numpy", "pyarrow", "isal", "zlib_ng")
 # How often a task is tried whose process dies, as Spark does.
