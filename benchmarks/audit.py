@@ -221,8 +221,10 @@ def measure_beside_spark(folder: Path, shape: BatchShape, size: int, rounds: int
         rows.append(
             {
                 "audit s": here.seconds,
+                "audit CPU-s": here.cpu,
                 "audit MB/s": size / here.seconds / 1e6,
                 "Spark s": spark.seconds,
+                "Spark CPU-s": spark.cpu,
                 "x whole": spark.seconds / here.seconds,
                 "x whole, CPU": spark.cpu / here.cpu,
                 "audit MiB": here.memory,
@@ -234,6 +236,7 @@ def measure_beside_spark(folder: Path, shape: BatchShape, size: int, rounds: int
     written = [Spent(auditing_here(small, folder / f"small-{number}", cores)) for number in range(SMALL_RUNS)]
     for name, runs in (("small", quick), ("small with --out", written)):
         figures[f"{name} s"] = round(statistics.median(run.seconds for run in runs), 3)
+        figures[f"{name}, each s"] = [round(run.seconds, 2) for run in runs]
         figures[f"{name} MiB"] = round(max(run.memory for run in runs), 1)
     return {"pairs": ratios, **figures}
 

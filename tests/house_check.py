@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGES: Final = {"ARCHITECTURE.md": 10_000, "README.md": 9_500}
 DOCS_PAGE: Final = 16 * 1024
-MAX_MODULES: Final = 420
+MAX_MODULES: Final = 423
 MAX_LINES: Final = 800
 MIN_LINES: Final = 60
 # Modules below MIN_LINES whose concept is that small; `__init__.py` and cases are exempt.
@@ -102,7 +102,7 @@ FORMER_NAMES: Final = {
 }
 EXEMPT_ANYWHERE: Final = {"slots"}  # `@dataclass(slots=True)` and `__slots__`
 # Names of other projects' interfaces.
-FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds"}  # Spark
+FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds", "text_string_to_metric_families"}  # Spark, Prometheus
 # Values of such constants are names in files of earlier releases.
 # Fields of `profiles` in JSON reports that are dropped words elsewhere.
 CONTRACT_FIELDS: Final = {"asked"}

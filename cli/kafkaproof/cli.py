@@ -112,6 +112,8 @@ class LazyGroup(click.Group):
         """Run the command; if a testee or broker that it needs cannot run here, exit code 3 and the reason."""
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise  # what follows imports much, which no exit code needs
         except Exception as error:
             if reason := why_not_here(error):
                 refused = getattr(error, "exit_code", CANNOT_RUN) == USAGE

@@ -107,7 +107,7 @@ class ReadEntry(NamedTuple):
     batch: Batch
 
 
-def read_entries(
+def entries_by_reference(
     source: ByteSource, start: int, end: int, limits: Limits = DEFAULT
 ) -> Generator[ReadEntry | Broken, None, tuple[int, bool]]:
     """The complete entries from *start*, where one begins, to *end*; entries after a broken one are read if possible.
@@ -136,7 +136,7 @@ def read_entries(
             if at + claimed > end and first + len(window) - at >= HEADER_SIZE_UP_TO_MAGIC:
                 return at, False
             stop = min(at + max(READ_WINDOW, claimed), end)
-            first, window = at, bytes_of(source.window(at, stop)) if at < stop else b""
+            first, window = at, window_bytes(source.window(at, stop)) if at < stop else b""
             continue
         data = window[at - first : stop]
         yield _read_entry(data, at, limits)
@@ -153,7 +153,7 @@ def _read_entry(data: bytes, at: int, limits: Limits) -> ReadEntry | Broken:
 
 
 def _broken_frame(error: RecordFormatError, data: bytes, at: int, end: int) -> Broken:
-    """What is wrong with size or magic; an entry of an unknown magic has a size, if it is whole."""
+    """The defect of size or magic; an entry of an unknown magic has a size, if it is whole."""
     size = _claimed_size(data)
     whole = error.rule == "FRM-08" and at + size <= end
     path, offset = f"batch.{error.path}", at + error.offset
@@ -165,7 +165,7 @@ def _claimed_size(data: bytes) -> int:
     return LOG_OVERHEAD + max(int(ENTRY.struct.unpack_from(data)[1]), 0) if len(data) >= LOG_OVERHEAD else 0
 
 
-def bytes_of(window: object) -> bytes:
+def window_bytes(window: object) -> bytes:
     """A window as bytes, which it mostly is."""
     return window if isinstance(window, bytes) else bytes(memoryview(window))  # type: ignore[arg-type]  # a buffer
 
@@ -178,7 +178,7 @@ def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
     """The reference's reading of each entry of *data*; it continues after broken entries as `read_chunks` does."""
     batches: list[tuple[int, Batch]] = []
     broken: list[Broken] = []
-    for each in read_entries(_Bytes(data), 0, len(data), limits):
+    for each in entries_by_reference(_Bytes(data), 0, len(data), limits):
         if isinstance(each, Broken):
             broken.append(each)
         else:

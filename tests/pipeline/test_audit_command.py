@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from configparser import ConfigParser
 from pathlib import Path
@@ -16,8 +17,8 @@ import pytest
 from tests.pipeline.readable import broken_log, fresh_log
 
 from kafka_pipeline.audit import local
-from kafka_pipeline.audit.local import QUICK_BYTES, TRIES, WorkerDied, WorkerPool
-from kafka_pipeline.segments.listing import SegmentFile
+from kafka_pipeline.audit.local import QUICK_BYTES, TRIES, AuditPool, WorkerDied
+from kafka_pipeline.segments.listing import SegmentFile, find_segments
 from kafka_records import Batch, Record, encode
 from kafkaproof.commands.audit import audit_command
 
@@ -139,7 +140,7 @@ def test_files_do_not_depend_on_processes(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_the_report_is_the_same(tmp_path: Path) -> None:
-    """Without Numba and Arrow only the tables are left out, which is said once."""
+    """Without Numba and Arrow only the tables are left out, and a line says so."""
     log, out = broken_log(tmp_path), tmp_path / "out"
     done = audit(log, "--now", NOW, "--out", out, code=WITHOUT)
     assert done.returncode == 1
@@ -218,6 +219,23 @@ def test_an_unreadable_segment_is_a_finding(tmp_path: Path) -> None:
     assert f"{segment.name}: Permission denied" in done.stdout
 
 
+def test_what_a_file_system_keeps_at_its_top_is_left_out(tmp_path: Path) -> None:
+    """Where a log directory is a mount point, only root can read `lost+found`."""
+    log = fresh_log(tmp_path)
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "lost+found" / f"{0:020}.log").write_bytes(b"\xff" * 100)
+    assert {segment.log for segment in find_segments([str(tmp_path)])} == {str(log)}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
+    """It ends with 3, and its path."""
+    fresh_log(tmp_path)
+    (tmp_path / "locked-0").mkdir(mode=0)
+    done = audit(tmp_path, "--now", NOW)
+    assert (done.returncode, done.stderr) == (3, f"{tmp_path / 'locked-0'}: Permission denied\n")
+
+
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report, and is refused."""
     folder = tmp_path / "bad\x1b[31m-0"
@@ -275,12 +293,12 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
     """SIGINT to the whole group: one line, 130, and the same command goes on."""
     psutil = pytest.importorskip("psutil")
     pytest.importorskip("numba")
-    log, out = large_log(tmp_path / "large-0", 200 << 20), tmp_path / "out"
+    log, out = large_log(tmp_path / "large-0", 100 << 20), tmp_path / "out"
     command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--now", NOW, "--jobs", "2", "--out", str(out)]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0)
     receipts = out / "receipts"
     while running.poll() is None and not list(receipts.rglob("*.json")):
-        pass
+        time.sleep(0.01)
     below = psutil.Process(running.pid).children(recursive=True) if running.poll() is None else []
     os.killpg(running.pid, signal.SIGINT)
     stdout, stderr = running.communicate(timeout=60)
@@ -313,13 +331,13 @@ def die_always(item: tuple[int, Any]) -> int:
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> WorkerPool:
+def pool(monkeypatch: pytest.MonkeyPatch) -> AuditPool:
     """A pool of two processes, which import this module again."""
     monkeypatch.setattr(local, "LEAST_TASK", 1)
-    return WorkerPool(2, 1 << 30)
+    return AuditPool(2, 1 << 30)
 
 
-def test_a_process_that_is_killed_is_replaced(pool: WorkerPool, tmp_path: Path) -> None:
+def test_a_process_that_is_killed_is_replaced(pool: AuditPool, tmp_path: Path) -> None:
     """No result is lost or repeated, and their order stays."""
     items = [(number, str(tmp_path / "mark") if number == 3 else "") for number in range(12)]
     with pool:
@@ -327,7 +345,7 @@ def test_a_process_that_is_killed_is_replaced(pool: WorkerPool, tmp_path: Path) 
     assert (tmp_path / "mark").exists()
 
 
-def test_a_task_that_kills_each_process_ends_the_audit(pool: WorkerPool) -> None:
+def test_a_task_that_kills_each_process_ends_the_audit(pool: AuditPool) -> None:
     """After `TRIES` processes it is an error that names the segment; what came before is kept."""
     items = [(number, [SegmentFile(f"/logs/{number}.log", 1)]) for number in range(6)]
     with pool:
@@ -354,7 +372,7 @@ def test_printed_units_are_units_of_systemd(oneshot: bool, tmp_path: Path) -> No
     if oneshot:
         lines = [line for line in service.splitlines() if not line.startswith("Restart=")]
         service = "\n".join(lines).replace("[Service]", "[Service]\nType=oneshot").replace(" --follow", "")
-    command = [line for line in service.splitlines() if line.startswith("ExecStart=")][0].split()
+    command = next(line for line in service.splitlines() if line.startswith("ExecStart=")).split()
     assert command[1:3] == ["audit", "/var/kafka-logs"]
     audit_command.make_context("audit", command[2:]).close()
     for name, text in (("service", service), ("timer", printed("kafkaproof-audit.timer"))):
@@ -381,10 +399,8 @@ def test_the_printed_crontab_mails_findings(broken: bool, tmp_path: Path) -> Non
     fields, command = line.split(" ", 5)[:5], line.split(" ", 5)[5]
     assert all(re.fullmatch(r"\d+|\*", each) for each in fields)
     assert "%" not in command.replace("\\%", "")
-    command = (
-        command.replace("\\%", "%").replace("/var/kafka-logs", str(log))
-    command = command.replace("/var/lib/kafkaproof", str(tmp_path))
-    )
+    for name, place in (("\\%", "%"), ("/var/kafka-logs", str(log)), ("/var/lib/kafkaproof", str(tmp_path))):
+        command = command.replace(name, place)
     shell = command.replace("kafkaproof audit", f"{sys.executable} -m kafkaproof audit --now {NOW}")
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=True)
     assert ("CRC-07" in done.stdout) == broken

@@ -193,7 +193,7 @@ def test_much_that_is_new_is_judged_by_kernels(broker: Broker, following: Follow
     assert following.follower.numbers["records"] == 3 + 2999
 
 
-def test_what_an_audit_finds_is_found(tmp_path: Path) -> None:
+def test_findings_are_those_of_an_audit(tmp_path: Path) -> None:
     """A log that is complete: the findings of an audit, but for what is only open."""
     following = Following(broken_log(tmp_path))
     kinds = sorted(kind for kind, _, _ in following.round())
@@ -204,9 +204,9 @@ def test_what_an_audit_finds_is_found(tmp_path: Path) -> None:
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Every sample of a metrics file, as Prometheus's own parser reads it."""
-    families = list(text_string_to_metric_families(text))
-    assert all(family.documentation and family.type in ("counter", "gauge") for family in families)
-    return {(each.name, tuple(sorted(each.labels.items()))): each.value for one in families for each in one.samples}
+    read = list(text_string_to_metric_families(text))
+    assert all(family.documentation and family.type in ("counter", "gauge") for family in read)
+    return {(each.name, tuple(sorted(each.labels.items()))): each.value for one in read for each in one.samples}
 
 
 def findings(read: dict[tuple[str, tuple[tuple[str, str], ...]], float]) -> dict[str, float]:

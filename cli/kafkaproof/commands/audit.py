@@ -41,7 +41,7 @@ _METRICS = click.option("--metrics", type=click.Path(dir_okay=False, path_type=P
 
 
 class AuditOptions(NamedTuple):
-    """What an audit is given on the command line, wherever it runs."""
+    """The command line of an audit, wherever it runs."""
 
     path: str
     out: Path | None

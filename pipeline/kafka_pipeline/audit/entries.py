@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kafka_pipeline.audit.findings import AuditFindings
-from kafka_pipeline.reading import Broken, ByteSource, ReadEntry, read_entries
+from kafka_pipeline.reading import Broken, ByteSource, ReadEntry, entries_by_reference
 from kafka_records.attributes import (
     COMPRESSION_CODEC_MASK,
     CONTROL_FLAG_MASK,
@@ -191,10 +191,10 @@ NO_EPOCH = -1
 FAR: Final = 1 << 62
 
 
-def wrapped(number: int) -> int:
+def wrapped_int64(number: int) -> int:
     """*number* in 64 bits, as sums of offsets wrap in columns and in Java.
 
-    >>> wrapped(2**63 - 1 + 1) == -(2**63), wrapped(-5)
+    >>> wrapped_int64(2**63 - 1 + 1) == -(2**63), wrapped_int64(-5)
     (True, -5)
     """
     return (number - INT64_MIN) % (1 << 64) + INT64_MIN
@@ -243,7 +243,7 @@ class Order:
         if self.first is None:
             self.first = First(*(int(column[0]) for column in (looked.position, looked.base, epochs)))
         reached = self.reached
-        start = reached.last if reached.begun else wrapped(int(looked.base[0]) - 1)
+        start = reached.last if reached.begun else wrapped_int64(int(looked.base[0]) - 1)
         before = np.concatenate((np.array([start], np.int64), looked.last[:-1]))
         # Modulo 2^64 the difference is right wherever the offset grows, even from one end of the range to the other.
         skipped = looked.base.view(np.uint64) - before.view(np.uint64) - np.uint64(1)
@@ -324,7 +324,7 @@ def looked_by_reference(
         MoreThanQuick: there is more than *quick* allows.
         OSError: the source cannot be read.
     """
-    reading = read_entries(source, start, end, quick.limits if quick else DEFAULT)
+    reading = entries_by_reference(source, start, end, quick.limits if quick else DEFAULT)
     gathered, seen = _Gathered(), 0
     while True:
         try:
@@ -416,7 +416,7 @@ def _header_of(data: bytes, batch: Batch) -> tuple[int, ...]:
     if batch.magic == 2:
         of = BATCH_V2.values(data)
         base = of["base_offset"]
-        last = wrapped(base + of["last_offset_delta"])
+        last = wrapped_int64(base + of["last_offset_delta"])
         return (
             *(len(data), 2, of["attributes"], base, last, of["max_timestamp"]),
             *(of["producer_id"], of["producer_epoch"], of["base_sequence"], of["partition_leader_epoch"]),

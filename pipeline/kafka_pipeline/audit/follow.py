@@ -29,7 +29,7 @@ from kafka_pipeline.audit.findings import KINDS, SEVERITIES, UNREADABLE, AuditFi
 from kafka_pipeline.audit.joining import AuditReport, Joining
 from kafka_pipeline.audit.local import (
     QUICK_BYTES,
-    WorkerPool,
+    AuditPool,
     judge_tasks,
     kernels_installed,
     pack_bytes,
@@ -68,7 +68,7 @@ class SegmentState:
 
 
 @dataclass(slots=True)
-class LogState:
+class FollowedLog:
     """A log that is followed."""
 
     joining: Joining
@@ -97,7 +97,7 @@ class Follower:
         self.path, self.now_ms, self.contiguous = path, now_ms, contiguous
         self.processes, self.split_bytes, self.metrics = processes, split_bytes, metrics
         self.on_finding, self.on_note = on_finding, on_note
-        self.logs: dict[str, LogState] = {}
+        self.logs: dict[str, FollowedLog] = {}
         self.numbers: Counter[str] = Counter()
         self.found: Counter[tuple[str, str]] = Counter()
         self.severities: dict[str, int] = dict.fromkeys(SEVERITIES, 0)
@@ -154,13 +154,13 @@ class Follower:
         )
 
     def _tasks(self, log: str, segments: list[SegmentFile]) -> Iterator[AuditTask]:
-        """What is new in a log; all of it, if judged bytes are gone."""
+        """New bytes of a log; all of it, if judged bytes are gone."""
         state = self.logs.get(log)
         if state is not None and (why := self._replaced(state, segments)):
             self.on_note(f"{log}: {why}; it is read again")
             state = None
         if state is None:
-            state = self.logs[log] = LogState(Joining(log, self._clock(), contiguous=self.contiguous))
+            state = self.logs[log] = FollowedLog(Joining(log, self._clock(), contiguous=self.contiguous))
         self._forget_deleted(state, segments)
         for segment in segments:
             last = segment is segments[-1]
@@ -169,7 +169,7 @@ class Follower:
                 new = Stretch(segment.path, known.read, segment.size)
                 yield AuditTask(new, segment.size, last, growing=last)
 
-    def _replaced(self, state: LogState, segments: list[SegmentFile]) -> str:
+    def _replaced(self, state: FollowedLog, segments: list[SegmentFile]) -> str:
         """Why a log has to be read again; empty if it has only grown, or lost its oldest segments."""
         for segment in segments:
             known = state.segments.get(segment.path)
@@ -187,7 +187,7 @@ class Follower:
             return f"{Path(min(new)).name} is new before its end"
         return ""
 
-    def _forget_deleted(self, state: LogState, segments: list[SegmentFile]) -> None:
+    def _forget_deleted(self, state: FollowedLog, segments: list[SegmentFile]) -> None:
         here = {segment.path for segment in segments}
         gone = [path for path in state.segments if path not in here]
         for path in gone:
@@ -204,7 +204,7 @@ class Follower:
                 yield from [judge_task(task, quick) for task in tasks]
                 return
         how = msgspec.structs.replace(how, kernels=kernels_installed())
-        with WorkerPool(self.processes if how.kernels else 1, total) as pool:
+        with AuditPool(self.processes, total) as pool:
             # In this process the kernels stay imported; a pool goes with its round.
             self._kernels = how.kernels and pool.processes == 1
             shards = _packed(tasks, pack_bytes(total, self.split_bytes))
@@ -228,7 +228,7 @@ class Follower:
         for name in ("entries", "records"):
             self.numbers[name] += summary.counts.numbers.get(name, 0)
 
-    def _report(self, state: LogState) -> None:
+    def _report(self, state: FollowedLog) -> None:
         """Report the findings of a log that are new, and count all of them."""
         own = state.joining.found
         counts, listed = Counter(own.counts), set(own.listed)

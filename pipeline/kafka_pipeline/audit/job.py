@@ -26,7 +26,7 @@ from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
 from kafka_pipeline.audit.joining import AuditReport, LogReport
 from kafka_pipeline.audit.local import (
-    WorkerPool,
+    AuditPool,
     audit_segments,
     kernels_installed,
     pack_bytes,
@@ -163,7 +163,13 @@ def audit_here(settings: Audit, processes: int, on_bytes: OnBytes = lambda *_: N
             return _in_processes(settings, segments, processes, total, on_bytes)
         seen = Seen(total, on_bytes)
         return audit_segments(
-            settings.path, segments, now_ms=settings.now_ms, contiguous=settings.contiguous, on_summary=seen.add
+            settings.path,
+            segments,
+            now_ms=settings.now_ms,
+            contiguous=settings.contiguous,
+            processes=processes,
+            split_bytes=settings.split,
+            on_summary=seen.add,
         )
 
     return _kept(settings, judge)
@@ -200,7 +206,7 @@ def _in_processes(
     # Shards of another size are others: receipts of one division say nothing about another.
     name = AUDITED if pack == settings.split else f"{AUDITED}-{pack}"
     seen = Seen(total, on_bytes)
-    with WorkerPool(processes, total) as pool:
+    with AuditPool(processes, total) as pool:
         tasks = tasks_of(segments, settings.split, pack, pool.cutter(settings.split, kernels=True))
         job = audit_job(settings, dict(enumerate(tasks)), name)
         have = {receipt.shard: receipt for receipt in earned(job, range(len(tasks)))}

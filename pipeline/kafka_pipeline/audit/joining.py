@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from kafka_pipeline.audit.counting import ContentCounts
-from kafka_pipeline.audit.entries import LogPosition, Order, wrapped
+from kafka_pipeline.audit.entries import LogPosition, Order, wrapped_int64
 from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import Snapshot, compare_snapshot
 from kafka_pipeline.audit.producers import EVENT, AbortedRange, Events, Producers
@@ -136,11 +136,11 @@ class Joining:
         if segment.first_offset < 0:
             segment.first_offset = summary.first.base
         segment.last_offset = summary.reached.last
-        self.producers.join(self._later(summary, wrapped(before.missing + missing)))
+        self.producers.join(self._later(summary, wrapped_int64(before.missing + missing)))
         self.order.reached = LogPosition(
             last=summary.reached.last,
             epoch=summary.reached.epoch if summary.reached.epoch >= 0 else before.epoch,
-            missing=wrapped(before.missing + missing + summary.reached.missing),
+            missing=wrapped_int64(before.missing + missing + summary.reached.missing),
             gaps=before.gaps + (missing > 0) + summary.reached.gaps,
             begun=True,
         )

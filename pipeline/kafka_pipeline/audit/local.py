@@ -125,7 +125,7 @@ def audit_directory(
     Each entry is decoded and its CRC verified; offsets, producers and transactions are followed through each log;
     indexes and producer snapshots are compared with the batches.  Nothing is written, and a broker may be running:
     each segment is read up to the size that it had at the start.  Without the extra `columnar` all entries are read
-    by the reference, which is slow, and *processes* makes no difference.
+    by the reference, which is slow.
 
     Args:
         path: a segment file, or a directory with segments (`<20 digits>.log`) below it, on this machine.
@@ -183,7 +183,7 @@ def audit_segments(
     if (summaries := quick_summaries(segments, how)) is not None:
         return report_of(path, seen(summaries), now_ms, contiguous=contiguous)
     how = msgspec.structs.replace(how, kernels=kernels_installed())
-    with WorkerPool(processes if how.kernels else 1, sum(segment.size for segment in segments)) as pool:
+    with AuditPool(processes, sum(segment.size for segment in segments)) as pool:
         cut = pool.cutter(split_bytes, kernels=how.kernels)
         tasks = tasks_of(segments, split_bytes, pack_bytes(pool.total, split_bytes), cut)
         encoded = pool.map(partial(judge_tasks, how=how), tasks)
@@ -208,7 +208,7 @@ def judge_tasks(tasks: Tasks, how: Judgement) -> bytes:
     return msgspec.msgpack.encode([judge_task(task, how) for task in tasks])
 
 
-class WorkerPool:
+class AuditPool:
     """Processes that judge stretches; none if one is enough, and then the work is done here.
 
     A new process takes a second to import the kernels, so all are forks of one that has imported them.  It is a new
@@ -220,7 +220,7 @@ class WorkerPool:
         self.total = total
         self._pool: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> WorkerPool:
+    def __enter__(self) -> AuditPool:
         if self.processes > 1:
             self._pool = self._started(self.processes)
         return self
@@ -293,7 +293,8 @@ class WorkerPool:
         method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         context = multiprocessing.get_context(method)
         if method == "forkserver":
-            context.set_forkserver_preload(["kafka_pipeline.audit.kernels"])
+            module = "kernels" if kernels_installed() else "stretch"
+            context.set_forkserver_preload([f"kafka_pipeline.audit.{module}"])
         return ProcessPoolExecutor(processes, context, _begin)
 
     def _stop(self) -> None:

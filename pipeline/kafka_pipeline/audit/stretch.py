@@ -37,7 +37,7 @@ from kafka_pipeline.audit.producers import (
     event_array,
     last_sequences,
 )
-from kafka_pipeline.reading import READ_WINDOW, ByteSource, bytes_of
+from kafka_pipeline.reading import READ_WINDOW, ByteSource, window_bytes
 from kafka_pipeline.segments.files import Table, open_segment, stretch_source
 from kafka_pipeline.segments.listing import SegmentFile, local_path
 from kafka_pipeline.segments.splits import Stretch
@@ -289,7 +289,7 @@ class _Judge:
 def is_zero(source: ByteSource, start: int, end: int) -> bool:
     """Whether all bytes from *start* to *end* are zero."""
     for at in range(start, end, READ_WINDOW):
-        if bytes_of(source.window(at, min(at + READ_WINDOW, end))).strip(b"\0"):
+        if window_bytes(source.window(at, min(at + READ_WINDOW, end))).strip(b"\0"):
             return False
     return True
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from kafka_pipeline.reading import ByteSource, bytes_of, read_file
+from kafka_pipeline.reading import ByteSource, read_file, window_bytes
 from kafka_pipeline.segments.listing import SUFFIX, SegmentFile, local_path
 from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
 from kafka_records.layout import ENTRY, MAGIC_OFFSET
@@ -124,4 +124,4 @@ def begins(source: ByteSource, segment: SegmentFile, offset: int, position: int)
 
 def bytes_at(source: ByteSource, start: int, end: int) -> bytes:
     """Bytes of a file; a range outside of the file is not requested."""
-    return bytes_of(source.window(start, end)) if start < end else b""
+    return window_bytes(source.window(start, end)) if start < end else b""
