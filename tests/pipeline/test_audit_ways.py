@@ -13,6 +13,7 @@ from kafka_corpus.vectors import load_vectors
 from kafka_pipeline.audit.entries import MoreThanQuick, QuickLimits
 from kafka_pipeline.audit.local import QUICK_BYTES, report_of, tasks_of
 from kafka_pipeline.audit.stretch import Judgement, judge_task
+from kafka_pipeline.reading import read_file
 from kafka_pipeline.segments.listing import find_segments
 from kafka_records import Batch, Record, encode
 
@@ -142,3 +143,13 @@ def test_a_segment_that_is_truncated_while_it_is_read_is_a_finding(kernels: bool
     how = Judgement(now_ms=NOW, kernels=kernels)
     listed = [(Path(each.file).name, each.kind) for task in tasks for each in judge_task(task, how).listed]
     assert listed == [(log.files[1].name, "not_read")]
+
+
+def test_bytes_that_are_gone_are_an_error(tmp_path: Path) -> None:
+    """A file that is truncated after it was opened is read up to its end, and no process is killed."""
+    log = fresh(tmp_path)
+    with read_file(log.files[1]) as source:
+        os.truncate(log.files[1], 5000)
+        assert len(source.window(0, 5000)) == 5000
+        with pytest.raises(OSError, match="it ends at byte 5,000, and was longer"):
+            source.window(1000, source.size)
