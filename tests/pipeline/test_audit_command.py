@@ -86,7 +86,7 @@ def test_a_clean_log_ends_with_0(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("note     TXN-05 ")
-    assert "00000000000000001951.log byte 2,389 offset 1992: " in lines[1]
+    assert "00000000000000001951.log byte 2,389 offset 1992: " in lines[0]
     assert "0 errors, 0 warnings, 1 note" in lines
     assert "batches  50, 1,993 records; v2 gzip 5, v2 lz4 5, v2 none 30, v2 snappy 5, v2 zstd 5" in lines
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import click
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 MIB: Final = 1 << 20
 # Lines of findings, and findings of one kind, in the summary; the rest is in the report.
 MOST_LINES, MOST_OF_A_KIND_SHOWN = 22, 3
-Command = Callable[..., Any]
+KindOfFinding = tuple[str, str, str]
+"""Severity, rule and title."""
 
 _NOW = click.option(
     "--now", type=int, metavar="MS", help="The time that timestamps are compared with; by default the clock's."
@@ -336,30 +337,44 @@ def _numbers(report: AuditReport) -> dict[str, object]:
 def summary_lines(report: AuditReport, out: Path | None, seconds: float) -> Iterator[str]:
     """Findings by kind with file, byte, offset and rule, then totals: thirty lines at most."""
     kinds = _kinds(report)
-    room = MOST_LINES
-    for number, ((severity, of_rule, title), (count, listed)) in enumerate(kinds.items()):
-        left = len(kinds) - number
-        if room < 2 and left > room:
-            yield f"and {left:,} more kinds of findings"
-            break
+    shown = _shown(kinds)
+    for (severity, of_rule, title), number in shown.items():
+        count, listed = kinds[severity, of_rule, title]
         head = f"{severity:8} {of_rule:7} {title}"
-        yield printable(f"{head}: {count:,}" if count > 1 else head, 200)
-        shown = 1 if severity == "note" else MOST_OF_A_KIND_SHOWN
-        lines = listed[: max(0, min(shown, room - left))]
-        for finding in lines:
+        if count == 1 and listed:
+            yield printable(f"{head}: {_line(listed[0], report.path)}", 300)
+            continue
+        yield f"{head}: {count:,}"
+        for finding in listed[:number]:
             yield f"         {_line(finding, report.path)}"
-        room -= 1 + len(lines)
+    if len(kinds) > len(shown):
+        yield f"and {len(kinds) - len(shown):,} more kinds of findings"
     yield from _totals(report, seconds)
     if out is not None:
         yield f"report   {out / 'index.html'}"
 
 
-def _kinds(report: AuditReport) -> dict[tuple[str, str, str], tuple[int, list[AuditFinding]]]:
+def _shown(kinds: Mapping[KindOfFinding, tuple[int, list[AuditFinding]]]) -> dict[KindOfFinding, int]:
+    """The kinds that there is room for, and how many findings of each: one, then more of the worst."""
+    room, shown = MOST_LINES, {}
+    for kind, (count, listed) in kinds.items():
+        first = 1 if count > 1 and listed else 0
+        if room < 1 + first:
+            break
+        shown[kind], room = first, room - 1 - first
+    for kind, first in list(shown.items()):
+        if first and kind[0] != "note":
+            more = min(MOST_OF_A_KIND_SHOWN, len(kinds[kind][1]), room + 1) - first
+            shown[kind], room = first + more, room - more
+    return shown
+
+
+def _kinds(report: AuditReport) -> dict[KindOfFinding, tuple[int, list[AuditFinding]]]:
     """All findings by severity, rule and title, worst first."""
     from kafka_pipeline.audit.findings import SEVERITIES, title_of
 
-    counts: dict[tuple[str, str, str], int] = {}
-    listed: dict[tuple[str, str, str], list[AuditFinding]] = {}
+    counts: dict[KindOfFinding, int] = {}
+    listed: dict[KindOfFinding, list[AuditFinding]] = {}
     for log in report.logs:
         for name, number in log.found.items():
             kind, of_rule, severity = name.split(" ")
