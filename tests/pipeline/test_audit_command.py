@@ -257,6 +257,18 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     assert done.stderr.endswith("its name is not UTF-8\n")
 
 
+def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:
+    """As `| head -1` ends: nothing is printed about it."""
+    command = [sys.executable, "-m", "kafkaproof", "audit", str(fresh_log(tmp_path))]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.close()
+    assert running.stderr.read() == ""
+    assert running.wait(60) == 1
+    running.stderr.close()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -59,6 +61,20 @@ def test_processes_write_what_spark_writes(audited: Audit, tmp_path: Path, tree:
         out = tmp_path / str(processes)
         audit_here(replace(audited, out=out), processes)
         assert tree(out) == tree(audited.out)
+
+
+def test_audit_runs_on_spark(audited: Audit, logs: Path, tmp_path: Path, tree: Tree) -> None:
+    """`audit --spark` and `audit --master` hand the same work to Spark."""
+    out = tmp_path / "out"
+    command = ["audit", str(logs), "--now", str(audited.now_ms), "--split", "1", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkaproof", *command, "--spark", "--master", "local[1]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert tree(out) == tree(audited.out)
 
 
 def test_a_bad_report_is_made_again(opened: Opener, audited: Audit, tmp_path: Path, tree: Tree) -> None:

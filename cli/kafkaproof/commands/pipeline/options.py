@@ -82,7 +82,7 @@ def exits(*, resumes: bool = True) -> Iterator[None]:
             yield
     except PipelineError as error:
         _end(str(error), CANNOT_RUN)
-    except (click.ClickException, click.exceptions.Exit):
+    except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
     except KeyboardInterrupt:
         _end("; ".join(filter(None, ("interrupted", goes_on))), INTERRUPTED)
