@@ -1,14 +1,17 @@
-"""How fast an audit is, beside DumpLogSegments with --deep-iteration on the same segments.
+"""How fast an audit is, beside DumpLogSegments with --deep-iteration on the same segments, or beside itself on Spark.
 
-    python -m benchmarks.audit [--mib N] [--rounds N] [--cores N] [--shape SHAPE] [--json]
+    python -m benchmarks.audit [--beside kafka|spark] [--mib N] [--rounds N] [--cores N] [--shape SHAPE] [--json]
 
-Three figures a round, all on the same log of one partition, side by side:
+Beside Kafka three figures a round, all on the same log of one partition, side by side:
 
 - whole: `pipeline audit` as a command, Spark's start and all, and DumpLogSegments as a command: seconds on the clock,
   CPU-seconds of each with its children, and the most memory that each had at once, all of its processes together;
 - running: a stretch judged in a warm process, and Kafka's tool without the start of its virtual machine (what it takes
   for an empty log is subtracted): bytes a CPU-second;
 - cores: the warm judge in one process and in two at once: bytes a second on the clock.
+
+Beside Spark each round is a pair, whose order alternates: `audit` and `pipeline audit` as commands on the same log and
+the same cores; their files have to be the same to the byte.  Then `audit` of a log of about 10 KB, whole process.
 """
 
 from __future__ import annotations
@@ -44,6 +47,9 @@ MIB: Final = 1 << 20
 SEGMENT: Final = 256 * MIB
 NOW_MS: Final = 1_700_003_600_000
 LOOK: Final = 0.1
+# Bytes of a small log, and how often it is audited.
+SMALL: Final = 10_000
+SMALL_RUNS: Final = 5
 # prctl(2)
 PR_SET_CHILD_SUBREAPER: Final = 36
 
@@ -139,6 +145,12 @@ def auditing(folder: Path, out: Path, cores: int) -> list[str]:
     return [sys.executable, "-m", "kafkaproof", "pipeline", "audit", str(folder), *options]
 
 
+def auditing_here(folder: Path, out: Path | None, cores: int) -> list[str]:
+    """The command that audits in processes on this machine."""
+    options = ["--now", str(NOW_MS), "--jobs", str(cores), *(["--out", str(out)] if out else [])]
+    return [sys.executable, "-m", "kafkaproof", "audit", str(folder), *options]
+
+
 def judged(path: str) -> float:
     """CPU-seconds that a segment takes in this process."""
     size = Path(path).stat().st_size
@@ -190,25 +202,68 @@ def measure_audit(folder: Path, shape: BatchShape, size: int, rounds: int, cores
     return {name: round(statistics.median(row[name] for row in rows), 2) for name in rows[0]}
 
 
+def measure_beside_spark(folder: Path, shape: BatchShape, size: int, rounds: int, cores: int) -> dict[str, Any]:
+    """The figures of pairs: the ratio of each, and medians."""
+    paths = write_partition(folder / "bench-0", shape, size)
+    size = sum(path.stat().st_size for path in paths)
+    small = write_partition(folder / "small-0", shape, SMALL)[0].parent
+    Spent(auditing_here(paths[0].parent, None, cores))
+    rows, ratios = [], []
+    for number in range(rounds):
+        outs = folder / f"here-{number}", folder / f"spark-{number}"
+        commands = {"here": auditing_here(paths[0].parent, outs[0], cores)}
+        commands["spark"] = auditing(paths[0].parent, outs[1], cores)
+        spent = {name: Spent(commands[name]) for name in sorted(commands, reverse=bool(number % 2))}
+        same = {path.name: path.read_bytes() for path in outs[0].iterdir()}
+        assert same == {path.name: path.read_bytes() for path in outs[1].iterdir() if path.suffix != ".crc"}, outs
+        here, spark = spent["here"], spent["spark"]
+        ratios.append(round(spark.seconds / here.seconds, 2))
+        rows.append(
+            {
+                "audit s": here.seconds,
+                "audit CPU-s": here.cpu,
+                "audit MB/s": size / here.seconds / 1e6,
+                "Spark s": spark.seconds,
+                "Spark CPU-s": spark.cpu,
+                "x whole": spark.seconds / here.seconds,
+                "x whole, CPU": spark.cpu / here.cpu,
+                "audit MiB": here.memory,
+                "Spark MiB": spark.memory,
+            }
+        )
+    figures: dict[str, Any] = {name: round(statistics.median(row[name] for row in rows), 2) for name in rows[0]}
+    quick = [Spent(auditing_here(small, None, cores)) for _ in range(SMALL_RUNS)]
+    written = [Spent(auditing_here(small, folder / f"small-{number}", cores)) for number in range(SMALL_RUNS)]
+    for name, runs in (("small", quick), ("small with --out", written)):
+        figures[f"{name} s"] = round(statistics.median(run.seconds for run in runs), 3)
+        figures[f"{name}, each s"] = [round(run.seconds, 2) for run in runs]
+        figures[f"{name} MiB"] = round(max(run.memory for run in runs), 1)
+    return {"pairs": ratios, **figures}
+
+
 def print_figures(figures: dict[str, Any], *, as_json: bool) -> None:
     """Print a line for each figure, or one JSON document."""
-    lines = "\n".join(f"{name}: {value:,}" for name, value in figures.items())
+    lines = "\n".join(
+        f"{name}: {value:,}" if isinstance(value, float) else f"{name}: {value}" for name, value in figures.items()
+    )
     print(json.dumps(figures, indent=2) if as_json else lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, and print a line for each figure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
+    parser.add_argument("--beside", choices=("kafka", "spark"), default="kafka")
     parser.add_argument("--mib", type=int, default=4096, help="size of the log")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cores", type=int, default=min(2, os.cpu_count() or 1), help="for Spark")
+    parser.add_argument("--cores", type=int, default=min(2, os.cpu_count() or 1), help="for the audit")
     modern = [name for name, shape in SHAPES.items() if shape.magic == 2]
     parser.add_argument("--shape", choices=modern, default="100-bytes", help="of the records")
     parser.add_argument("--folder", type=Path, help="where the log goes for a while")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     options = parser.parse_args(arguments)
     with TemporaryDirectory(dir=options.folder) as folder:
-        figures = measure_audit(Path(folder), SHAPES[options.shape], options.mib * MIB, options.rounds, options.cores)
+        measure = measure_audit if options.beside == "kafka" else measure_beside_spark
+        figures = measure(Path(folder), SHAPES[options.shape], options.mib * MIB, options.rounds, options.cores)
     print_figures(figures, as_json=options.json)
     return 0
 

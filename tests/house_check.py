@@ -102,7 +102,7 @@ FORMER_NAMES: Final = {
 }
 EXEMPT_ANYWHERE: Final = {"slots"}  # `@dataclass(slots=True)` and `__slots__`
 # Names of other projects' interfaces.
-FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds"}  # Spark
+FOREIGN_NAMES: Final = {"getStageInfo", "getActiveStageIds", "text_string_to_metric_families"}  # Spark, Prometheus
 # Values of such constants are names in files of earlier releases.
 # Fields of `profiles` in JSON reports that are dropped words elsewhere.
 CONTRACT_FIELDS: Final = {"asked"}

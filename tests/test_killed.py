@@ -177,8 +177,12 @@ JOBS: Mapping[str, Job] = {
         lambda shared, folder: ("pipeline", "audit", shared.log, "--out", folder / "out", "--now", 0, "--split", 1),
         audited, moments=6, codes=(0, 1),
     ),
+    "audit-here": Job(
+        lambda shared, folder: ("audit", shared.large_log, "--out", folder / "out", "--now", 0, "--jobs", 2),
+        audited, moments=6, codes=(0, 1),
+    ),
 }  # fmt: skip
-MARKS = {"record": [pytest.mark.broker], "audit": [pytest.mark.spark]}
+MARKS = {"record": [pytest.mark.broker], "audit": [pytest.mark.spark], "audit-here": [pytest.mark.columnar]}
 MOMENTS = [
     pytest.param(name, moment, marks=[pytest.mark.slow, *MARKS.get(name, [])], id=f"{name}-{moment}")
     for name, job in JOBS.items()
@@ -208,6 +212,16 @@ class Shared:
         with tarfile.open(next(ROOT.rglob("recorded_log.tar.gz"))) as archive:
             archive.extractall(self._folder / "log", filter="data")
         return self._folder / "log"
+
+    @cached_property
+    def large_log(self) -> Path:
+        """Logs of more than one task: segments of the recorded partition, repeated."""
+        segments = [path.read_bytes() for path in sorted(self.log.rglob("*.log"))]
+        for number in range(3):
+            folder = self._folder / "large" / f"large-{number}"
+            folder.mkdir(parents=True)
+            (folder / f"{0:020}.log").write_bytes(b"".join(segments) * 170)
+        return self._folder / "large"
 
     def undisturbed(self, name: str) -> tuple[Any, float]:
         """The result of a command that is not disturbed, and the seconds that it takes."""

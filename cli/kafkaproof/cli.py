@@ -36,6 +36,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Check, run again and list certificates that projects submit.",
     ),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "audit": (
+        "kafkaproof.commands.audit:audit_command",
+        "Judge log directories: every rule that data at rest can break.",
+    ),
     "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
     "smoke": ("kafkaproof.commands.testees:smoke_command", "Ask whether an adapter is sound."),
     "testees": ("kafkaproof.commands.testees:testees", "List known testees, and whether they can run here."),
@@ -112,6 +116,8 @@ class LazyGroup(click.Group):
         """Run the command; if a testee or broker that it needs cannot run here, exit code 3 and the reason."""
         try:
             return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit):
+            raise  # what follows imports much, which no exit code needs
         except Exception as error:
             if reason := why_not_here(error):
                 refused = getattr(error, "exit_code", CANNOT_RUN) == USAGE

@@ -12,8 +12,8 @@ import pytest
 from benchmarks.shrink import TARGET, benchmark_inputs
 from click.testing import CliRunner
 
+from kafka_conformance.reports import policy_hash
 from kafka_conformance.reports.formats import code
-from kafka_conformance.reports.html import policy_hash
 from kafka_fuzz.campaign.known_findings import REPLAY_FILE, STATE, ReplayResult
 from kafka_fuzz.campaign.plan import RoundReport, log_round
 from kafka_fuzz.findings import FindingStore

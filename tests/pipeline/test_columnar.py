@@ -31,9 +31,9 @@ from kafka_pipeline.columnar import (
 from kafka_pipeline.columnar import (
     inflate as frames,
 )
-from kafka_pipeline.columnar.chunk import Reading
 from kafka_pipeline.columnar.decoder import ROWS, SMALL
 from kafka_pipeline.columnar.jit import kernel
+from kafka_pipeline.reading import Reading
 from kafka_records import Batch, Header, Limits, Record, encode
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import BATCH_V2, CRC_OFFSET_V2, CRC_START_V2

@@ -14,7 +14,8 @@ from tests.pipeline.recorded import ARCHIVE
 
 from kafka_corpus.authoring.logs import keyed, on_disk
 from kafka_pipeline.columnar import scan
-from kafka_pipeline.columnar.scan import ALL, Bounds, mapped, runs_in, scan_stretch
+from kafka_pipeline.columnar.scan import mapped, runs_in, scan_stretch
+from kafka_pipeline.reading import ALL, Bounds
 from kafka_pipeline.segments import tables
 from kafka_pipeline.segments.files import OFFSETS, RemoteFile, indexed, without_zeros
 from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments, local_path

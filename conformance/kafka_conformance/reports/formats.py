@@ -22,8 +22,9 @@ from kafka_conformance import installed_version
 from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade, grade_rank
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
+from kafka_conformance.reports import page_environment
 from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
-from kafka_conformance.reports.html import page_environment, words
+from kafka_conformance.reports.html import words
 from kafka_conformance.reports.profiles import (
     BROKER,
     CaseProfile,

@@ -15,19 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import msgspec
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
 from kafka_conformance.judge.observation import observation_summary
 from kafka_conformance.judge.reach import order
 from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, judge, outcome_rank
+from kafka_conformance.reports import asset, page_environment, policy_hash
 from kafka_conformance.reports.collection import (
     KINDS,
     Collection,
@@ -163,22 +161,6 @@ REACH_WORDS: Final[Mapping[Reach, str]] = {
     "hostile": "a hostile peer",
     "as_writer": "its own output",
 }
-
-
-def page_environment(package: str = "kafka_conformance.reports") -> Environment:
-    """Where the templates of *package* and the shared ones are; everything that they are given is escaped."""
-    loader = ChoiceLoader([PackageLoader(each, "assets") for each in (package, "kafka_conformance.reports")])
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-
-
-def asset(name: str) -> str:
-    """A file of the page, exactly as it is put in."""
-    return files("kafka_conformance.reports").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def policy_hash(text: str) -> str:
-    """How a content security policy names a script or style."""
-    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def packed_json(value: Any) -> str:

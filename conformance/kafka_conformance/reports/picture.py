@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.judge.grade import PROFILES, Profile
+from kafka_conformance.reports import page_environment
 from kafka_conformance.reports.collection import Collection
-from kafka_conformance.reports.html import page_environment
 from kafka_conformance.reports.libraries import Library, MatrixRow, libraries, percent
 from kafka_conformance.reports.profiles import ProfileGrade
 

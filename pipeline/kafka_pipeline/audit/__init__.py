@@ -1,9 +1,9 @@
 """Checks of a log at rest: pure functions over stretches of segments, joined to one report.
 
 findings     what is found, how bad it is, and its rule
-    facts        what the records of each entry amount to, by a kernel
-    entries      checks of one entry by itself
-    order        offsets and leader epochs from entry to entry
+    entries      entries as columns, checks of one entry by itself, offsets and leader epochs from entry to entry;
+                 the columns as the reference fills them
+    kernels      the same columns, filled by compiled kernels
     producers    sequences, epochs and transactions of each producer
     indexes      the files beside a segment
     counting     what is only counted
@@ -15,6 +15,7 @@ its summary, and settled when summaries are joined.  So stretches can be judged
 anywhere and in any order, in memory that does not depend on their size.
 
 local      all segments of a directory on this machine, in a pool of processes
-job        the same as a Spark job, with files and a manifest
+job        the same with files and a manifest, here or as a Spark job
+follow     a live directory, round by round, and numbers for Prometheus
 page       one HTML page, with charts
 """

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from kafka_pipeline.audit.entries import HOUR_MS, Looked
-from kafka_pipeline.columnar.headers import MAGIC, SIZE
-from kafka_pipeline.columnar.jit import Numbers
+from kafka_pipeline.audit.entries import HOUR_MS, Looked, Numbers
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import COMPRESSIONS
 
@@ -53,31 +51,33 @@ class ContentCounts(msgspec.Struct, kw_only=True):
             self.oldest = min(self.oldest, other.oldest) if self.oldest >= 0 else other.oldest
             self.newest = max(self.newest, other.newest)
 
+    def in_order(self) -> ContentCounts:
+        """The same with names in an order that does not depend on how the log was cut."""
+        ordered: dict[str, Any] = {
+            "formats": dict(sorted(self.formats.items())),
+            **{name: dict(sorted(getattr(self, name).items(), key=_number)) for name in ("sizes", "records", "hours")},
+        }
+        return msgspec.structs.replace(self, **ordered)
+
+
+def _number(item: tuple[str, int]) -> int:
+    return -1 if item[0] == NO_HOUR else int(item[0])
+
 
 def count_contents(looked: Looked) -> ContentCounts:
     """Counts of a chunk."""
-    chunk, records, sizes = looked.chunk, looked.records, looked.fields[SIZE]
-    rows, headers = chunk.counts.rows, chunk.counts.headers
-    columns = chunk.columns
-
-    def lengths(name: str, number: int) -> int:
-        return int(columns.array(name).view(np.int32)[::4][:number].sum(dtype=np.int64))
-
-    def nulls(name: str) -> int:
-        bits = columns.array(name)[: (rows + 7) // 8]
-        return 8 * len(bits) - int(np.bitwise_count(bits).sum(dtype=np.int64))
-
+    records, sizes, totals = looked.records, looked.size, looked.totals
     counts = ContentCounts(
         numbers={
             "entries": len(records),
-            "records": rows,
+            "records": totals.records,
             "bytes": int(sizes.sum()),
-            "headers": headers,
-            "key_bytes": lengths("key", rows),
-            "value_bytes": lengths("value", rows),
-            "header_bytes": lengths("header_key", headers) + lengths("header_value", headers),
-            "without_key": nulls("key_bits"),
-            "without_value": nulls("value_bits"),
+            "headers": totals.headers,
+            "key_bytes": totals.key_bytes,
+            "value_bytes": totals.value_bytes,
+            "header_bytes": totals.header_bytes,
+            "without_key": totals.without_key,
+            "without_value": totals.without_value,
             "control": int(looked.control.sum()),
             "transactional": int(looked.transactional.sum()),
             "idempotent": int((looked.producer >= 0).sum()),
@@ -89,7 +89,7 @@ def count_contents(looked: Looked) -> ContentCounts:
     codec = looked.attributes & COMPRESSION_CODEC_MASK
     for magic in (0, 1, 2):
         for number, name in enumerate(COMPRESSIONS):
-            which = (looked.fields[MAGIC] == magic) & (codec == number)
+            which = (looked.magic == magic) & (codec == number)
             if which.any():
                 counts.formats[f"v{magic} {name}"] = [
                     int(which.sum()), int(records[which].sum()), int(sizes[which].sum())

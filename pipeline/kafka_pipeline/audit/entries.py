@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from kafka_pipeline.audit.findings import AuditFindings
-from kafka_pipeline.columnar.chunk import Chunk
-from kafka_pipeline.columnar.headers import (
-    ATTRIBUTES,
-    BASE_OFFSET,
-    BASE_SEQUENCE,
-    LAST_OFFSET,
-    LEADER_EPOCH,
-    MAGIC,
-    MAX_TIMESTAMP,
-    POSITION,
-    PRODUCER_EPOCH,
-    PRODUCER_ID,
-    RECORDS,
-)
-from kafka_pipeline.columnar.jit import Numbers, kernel
+from kafka_pipeline.reading import Broken, ByteSource, ReadEntry, entries_by_reference
 from kafka_records.attributes import (
     COMPRESSION_CODEC_MASK,
     CONTROL_FLAG_MASK,
@@ -33,40 +21,12 @@ from kafka_records.attributes import (
     TRANSACTIONAL_FLAG_MASK,
 )
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP
+from kafka_records.layout import BATCH_V2, MESSAGE_V0, MESSAGE_V1
+from kafka_records.model import DEFAULT, Batch, Limits
 
-# A row for each fact, a column for each entry.
-DISORDER, OUTSIDE, NEWEST, OLDEST, FACTS = range(5)
-NOWHERE = -1
-
-
-@kernel
-def entry_facts(rows: Numbers, offsets: Numbers, times: Numbers, fields: Numbers, facts: Numbers) -> None:
-    """For each entry: the first record whose offset does not grow, the first outside of the entry's, the times."""
-    for batch in range(len(rows) - 1):
-        base, last = fields[BASE_OFFSET, batch], fields[LAST_OFFSET, batch]
-        newest, oldest = INT64_MIN, INT64_MAX
-        disorder = outside = NOWHERE
-        before = INT64_MIN
-        for row in range(rows[batch], rows[batch + 1]):
-            offset, time = offsets[row], times[row]
-            if offset <= before and disorder < 0:
-                disorder = row
-            if (offset < base or offset > last) and outside < 0:
-                outside = row
-            before = offset
-            newest, oldest = max(newest, time), min(oldest, time)
-        facts[DISORDER, batch], facts[OUTSIDE, batch] = disorder, outside
-        facts[NEWEST, batch], facts[OLDEST, batch] = newest, oldest
-
-
-def facts_of(chunk: Chunk) -> Numbers:
-    """The facts of a chunk."""
-    facts = np.empty((FACTS, chunk.counts.batches), np.int64)
-    columns = chunk.columns
-    entry_facts(chunk.rows, columns.numbers("offset"), columns.numbers("timestamp"), chunk.fields, facts)
-    return facts
-
-
+Numbers = npt.NDArray[np.int64]
+# A record that is not there.
+NOWHERE: Final = -1
 HOUR_MS: Final = 3_600_000
 KNOWN_BITS: Final = (
     COMPRESSION_CODEC_MASK
@@ -75,25 +35,86 @@ KNOWN_BITS: Final = (
     | CONTROL_FLAG_MASK
     | DELETE_HORIZON_FLAG_MASK
 )
-Check = tuple[str, npt.NDArray[np.bool_], Callable[[int], str]]
+Flags = npt.NDArray[np.bool_]
+Check = tuple[str, Flags, Callable[[int], str]]
 
 
+class RecordTotals(NamedTuple):
+    """Sums over the records of some entries."""
+
+    records: int = 0
+    headers: int = 0
+    key_bytes: int = 0
+    value_bytes: int = 0
+    header_bytes: int = 0
+    without_key: int = 0
+    without_value: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Looked:
-    """The entries of a chunk, as columns that checks are written in."""
+    """Some entries in a row, as columns that checks are written in: header fields, and facts about their records.
 
-    def __init__(self, chunk: Chunk, facts: Numbers) -> None:
-        fields = chunk.fields
-        self.chunk, self.facts, self.fields = chunk, facts, fields
-        self.position, self.base, self.last = fields[POSITION], fields[BASE_OFFSET], fields[LAST_OFFSET]
-        self.modern = fields[MAGIC] == 2
-        self.attributes = fields[ATTRIBUTES]
-        self.newest = fields[MAX_TIMESTAMP]
-        self.producer = fields[PRODUCER_ID]
-        self.records = fields[RECORDS]
-        self.control = self.modern & (self.attributes & CONTROL_FLAG_MASK != 0)
-        self.transactional = self.modern & (self.attributes & TRANSACTIONAL_FLAG_MASK != 0)
-        self.marker = self.control & (self.producer >= 0)
-        self.create = (self.attributes & TIMESTAMP_TYPE_MASK == 0) & (fields[MAGIC] > 0)
+    Attributes:
+        position, size: where each entry starts in its file, and its bytes.
+        magic, attributes, base, last, newest, producer, epoch, sequence, leader_epoch, records: fields of its header;
+            `newest` is the maximum timestamp, `records` how many there are.
+        starts: where the records of each entry start among all.
+        offsets: of all records.
+        disorder: of each entry the first record whose offset does not grow, or `NOWHERE`.
+        outside: the first record whose offset is outside of its entry's, or `NOWHERE`.
+        latest, earliest: timestamps of its records.
+        totals: sums over all records.
+        broken: entries that cannot be read.
+        key_and_value: gives key and value of a record by its number; only records of control batches have to be there.
+    """
+
+    position: Numbers
+    size: Numbers
+    magic: Numbers
+    attributes: Numbers
+    base: Numbers
+    last: Numbers
+    newest: Numbers
+    producer: Numbers
+    epoch: Numbers
+    sequence: Numbers
+    leader_epoch: Numbers
+    records: Numbers
+    starts: Numbers
+    offsets: Numbers
+    disorder: Numbers
+    outside: Numbers
+    latest: Numbers
+    earliest: Numbers
+    totals: RecordTotals
+    broken: tuple[Broken, ...]
+    key_and_value: Callable[[int], tuple[bytes | None, bytes | None]]
+
+    @cached_property
+    def modern(self) -> Flags:
+        """Which are of v2."""
+        return np.asarray(self.magic == 2)
+
+    @cached_property
+    def control(self) -> Flags:
+        """Which are control batches."""
+        return np.asarray(self.modern & (self.attributes & CONTROL_FLAG_MASK != 0))
+
+    @cached_property
+    def transactional(self) -> Flags:
+        """Which belong to transactions."""
+        return np.asarray(self.modern & (self.attributes & TRANSACTIONAL_FLAG_MASK != 0))
+
+    @cached_property
+    def marker(self) -> Flags:
+        """Which are control batches of a producer."""
+        return np.asarray(self.control & (self.producer >= 0))
+
+    @cached_property
+    def create(self) -> Flags:
+        """Which have their producers' timestamps."""
+        return np.asarray((self.attributes & TIMESTAMP_TYPE_MASK == 0) & (self.magic > 0))
 
 
 def check_entries(looked: Looked, found: AuditFindings, file: str, segment_base: int | None, now_ms: int) -> None:
@@ -106,8 +127,8 @@ def check_entries(looked: Looked, found: AuditFindings, file: str, segment_base:
 
 
 def _offsets(looked: Looked, segment_base: int | None) -> Iterator[Check]:
-    base, last, facts = looked.base, looked.last, looked.facts
-    offsets = looked.chunk.columns.numbers("offset")
+    base, last, offsets = looked.base, looked.last, looked.offsets
+    outside, disorder = looked.outside, looked.disorder
 
     def range_of(at: int) -> str:
         return f"offsets {base[at]} to {last[at]}"
@@ -115,13 +136,13 @@ def _offsets(looked: Looked, segment_base: int | None) -> Iterator[Check]:
     yield "negative_range", looked.modern & (last < base), range_of
     yield (
         "offset_outside",
-        (facts[OUTSIDE] >= 0) & (last >= base),
-        lambda at: f"offset {offsets[facts[OUTSIDE, at]]} in a batch of {range_of(at)}",
+        (outside >= 0) & (last >= base),
+        lambda at: f"offset {offsets[outside[at]]} in a batch of {range_of(at)}",
     )
     yield (
         "offsets_disorder",
-        facts[DISORDER] >= 0,
-        lambda at: f"offset {offsets[facts[DISORDER, at]]} follows {offsets[facts[DISORDER, at] - 1]}",
+        disorder >= 0,
+        lambda at: f"offset {offsets[disorder[at]]} follows {offsets[disorder[at] - 1]}",
     )
     if segment_base is not None:
         yield "below_segment", base < segment_base, lambda at: f"{range_of(at)} in the segment {segment_base}"
@@ -130,8 +151,8 @@ def _offsets(looked: Looked, segment_base: int | None) -> Iterator[Check]:
 
 
 def _times(looked: Looked, now_ms: int) -> Iterator[Check]:
-    newest, facts = looked.newest, looked.facts
-    largest = np.maximum(facts[NEWEST], NO_TIMESTAMP)
+    newest = looked.newest
+    largest = np.maximum(looked.latest, NO_TIMESTAMP)
     wrong = looked.create & (looked.records > 0) & (newest != largest)
 
     def against(at: int) -> str:
@@ -139,19 +160,18 @@ def _times(looked: Looked, now_ms: int) -> Iterator[Check]:
 
     yield "max_timestamp", wrong & looked.modern, against
     yield "wrapper_timestamp", wrong & ~looked.modern, against
-    ahead = np.maximum(newest, np.where(looked.records > 0, facts[NEWEST], NO_TIMESTAMP))
+    ahead = np.maximum(newest, np.where(looked.records > 0, looked.latest, NO_TIMESTAMP))
     yield (
         "future",
         ahead > now_ms + HOUR_MS,
         lambda at: f"{ahead[at]} is {(int(ahead[at]) - now_ms) / HOUR_MS:,.1f} hours ahead",
     )
-    before = (looked.records > 0) & (facts[OLDEST] < NO_TIMESTAMP)
-    yield "negative_timestamp", before, lambda at: f"{facts[OLDEST, at]}"
+    before = (looked.records > 0) & (looked.earliest < NO_TIMESTAMP)
+    yield "negative_timestamp", before, lambda at: f"{looked.earliest[at]}"
 
 
 def _producers(looked: Looked) -> Iterator[Check]:
-    fields, producer = looked.fields, looked.producer
-    sequence, epoch = fields[BASE_SEQUENCE], fields[PRODUCER_EPOCH]
+    producer, sequence, epoch = looked.producer, looked.sequence, looked.epoch
 
     def who(at: int) -> str:
         return f"producer {producer[at]}, epoch {epoch[at]}, base sequence {sequence[at]}"
@@ -167,6 +187,17 @@ def _producers(looked: Looked) -> Iterator[Check]:
 
 
 NO_EPOCH = -1
+# Missing offsets are not counted where so many would be: the offset itself is wrong, which is a finding.
+FAR: Final = 1 << 62
+
+
+def wrapped_int64(number: int) -> int:
+    """*number* in 64 bits, as sums of offsets wrap in columns and in Java.
+
+    >>> wrapped_int64(2**63 - 1 + 1) == -(2**63), wrapped_int64(-5)
+    (True, -5)
+    """
+    return (number - INT64_MIN) % (1 << 64) + INT64_MIN
 
 
 class LogPosition(msgspec.Struct, array_like=True):
@@ -206,17 +237,18 @@ class Order:
     def follow(self, looked: Looked, file: str) -> Numbers:
         """Go over a chunk; how many offsets had been missing at each entry, since the beginning."""
         count = len(looked.base)
-        epochs = np.where(looked.modern, looked.fields[LEADER_EPOCH], NO_EPOCH)
+        epochs = np.where(looked.modern, looked.leader_epoch, NO_EPOCH)
         if not count:
             return np.zeros(0, np.int64)
         if self.first is None:
             self.first = First(*(int(column[0]) for column in (looked.position, looked.base, epochs)))
         reached = self.reached
-        before = np.concatenate(([reached.last if reached.begun else looked.base[0] - 1], looked.last[:-1]))
-        # Numbers at the end of the range would overflow, and are findings by themselves.
-        step = looked.base.astype(np.float64) - before
-        missing = np.where((step > 1) & (step < 2**62), looked.base - before - 1, 0)
-        self._add_findings(looked, file, before, step, missing)
+        start = reached.last if reached.begun else wrapped_int64(int(looked.base[0]) - 1)
+        before = np.concatenate((np.array([start], np.int64), looked.last[:-1]))
+        # Modulo 2^64 the difference is right wherever the offset grows, even from one end of the range to the other.
+        skipped = looked.base.view(np.uint64) - before.view(np.uint64) - np.uint64(1)
+        missing = np.where((looked.base > before) & (skipped < FAR), skipped, 0).astype(np.int64)
+        self._add_findings(looked, file, before, missing)
         self._epochs(looked, file, epochs)
         total = reached.missing + np.cumsum(missing)
         known = epochs[epochs >= 0]
@@ -239,12 +271,13 @@ class Order:
         if first.base <= reached.last:
             self._overlap(file, first.position, first.base, reached.last)
         missing = max(first.base - reached.last - 1, 0)
+        missing = missing if missing < FAR else 0
         if missing:
             self._gap(file, first.position, first.base, missing)
         return missing
 
-    def _add_findings(self, looked: Looked, file: str, before: Numbers, step: Numbers, missing: Numbers) -> None:
-        for at in np.flatnonzero(step < 1).tolist():
+    def _add_findings(self, looked: Looked, file: str, before: Numbers, missing: Numbers) -> None:
+        for at in np.flatnonzero(looked.base <= before).tolist():
             self._overlap(file, int(looked.position[at]), int(looked.base[at]), int(before[at]))
         for at in np.flatnonzero(missing > 0).tolist():
             self._gap(file, int(looked.position[at]), int(looked.base[at]), int(missing[at]))
@@ -265,3 +298,130 @@ class Order:
 
     def _epoch_back(self, file: str, position: int, base: int, epoch: int, earlier: int) -> None:
         self.found.add("leader_epoch_back", file, position, base, f"leader epoch {epoch} follows {earlier}")
+
+
+# Records that are gathered before they are checked.
+GATHERED: Final = 32 * 1024
+
+
+class MoreThanQuick(Exception):
+    """A small log holds more than the reference reads in a moment: kernels have to read it."""
+
+
+class QuickLimits(NamedTuple):
+    """How much the reference reads before kernels are faster, however long they take to start."""
+
+    records: int = 60_000
+    limits: Limits = Limits(max_output_bytes=16 * 1024 * 1024)
+
+
+def looked_by_reference(
+    source: ByteSource, start: int, end: int, quick: QuickLimits | None = None
+) -> Generator[Looked, None, tuple[int, bool]]:
+    """The entries from *start* to *end*, as `kernels.read_looked` gives them, without Numba and Arrow.
+
+    Raises:
+        MoreThanQuick: there is more than *quick* allows.
+        OSError: the source cannot be read.
+    """
+    reading = entries_by_reference(source, start, end, quick.limits if quick else DEFAULT)
+    gathered, seen = _Gathered(), 0
+    while True:
+        try:
+            entry = next(reading)
+        except StopIteration as over:
+            if gathered.rows or gathered.broken:
+                yield gathered.looked()
+            read, broken = over.value
+            return int(read), bool(broken)
+        if isinstance(entry, Broken):
+            if quick and entry.kind == "limit":
+                raise MoreThanQuick
+            gathered.broken.append(entry)
+        else:
+            seen += len(entry.batch.records)
+            gathered.put(entry)
+        if quick and seen > quick.records:
+            raise MoreThanQuick
+        if len(gathered.offsets) >= GATHERED or len(gathered.broken) >= GATHERED:
+            yield gathered.looked()
+            gathered = _Gathered()
+
+
+class _Gathered:
+    """Entries that the reference has read, on their way into columns."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self.offsets: list[int] = []
+        self.totals = [0] * len(RecordTotals._fields)
+        self.broken: list[Broken] = []
+        self.control: dict[int, tuple[bytes | None, bytes | None]] = {}
+
+    def put(self, entry: ReadEntry) -> None:
+        """One more entry."""
+        batch, row = entry.batch, len(self.offsets)
+        offsets = [record.offset for record in batch.records]
+        times = [record.timestamp for record in batch.records]
+        header = _header_of(entry.data, batch)
+        base, last = header[3], header[4]
+        disorder = next((at for at in range(1, len(offsets)) if offsets[at] <= offsets[at - 1]), None)
+        outside = next((at for at, offset in enumerate(offsets) if not base <= offset <= last), None)
+        facts = (
+            NOWHERE if disorder is None else row + disorder,
+            NOWHERE if outside is None else row + outside,
+            max(times, default=INT64_MIN),
+            min(times, default=INT64_MAX),
+        )
+        self.rows.append((entry.position, *header, len(offsets), row, *facts))
+        self.offsets += offsets
+        if batch.control and batch.records:
+            self.control[row] = batch.records[0].key, batch.records[0].value
+        self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        for record in batch.records:
+            sums = (
+                1,
+                len(record.headers),
+                len(record.key or b""),
+                len(record.value or b""),
+                sum(len(key) + len(value or b"") for key, value in record.headers),
+                record.key is None,
+                record.value is None,
+            )
+            self.totals = [total + more for total, more in zip(self.totals, sums, strict=True)]
+
+    def looked(self) -> Looked:
+        """All of them."""
+        columns = np.array(self.rows, np.int64).reshape(len(self.rows), len(_COLUMNS)).T
+        return Looked(
+            **dict(zip(_COLUMNS, columns, strict=True)),
+            offsets=np.array(self.offsets, np.int64),
+            totals=RecordTotals(*self.totals),
+            broken=tuple(self.broken),
+            key_and_value=self.control.__getitem__,
+        )
+
+
+# In the order of `_Gathered.rows`.
+_COLUMNS: Final = (
+    *("position", "size", "magic", "attributes", "base", "last", "newest", "producer", "epoch", "sequence"),
+    *("leader_epoch", "records", "starts", "disorder", "outside", "latest", "earliest"),
+)
+
+
+def _header_of(data: bytes, batch: Batch) -> tuple[int, ...]:
+    """Size, magic and the fields up to the leader epoch; what an entry of v0 or v1 lacks is -1 (NST-26)."""
+    if batch.magic == 2:
+        of = BATCH_V2.values(data)
+        base = of["base_offset"]
+        last = wrapped_int64(base + of["last_offset_delta"])
+        return (
+            *(len(data), 2, of["attributes"], base, last, of["max_timestamp"]),
+            *(of["producer_id"], of["producer_epoch"], of["base_sequence"], of["partition_leader_epoch"]),
+        )
+    of = (MESSAGE_V1 if batch.magic else MESSAGE_V0).values(data)
+    first = batch.records[0].offset if batch.records else 0
+    newest = of.get("timestamp", NO_TIMESTAMP)
+    return len(data), batch.magic, of["attributes"] & 0xFF, first, of["offset"], newest, -1, -1, -1, -1

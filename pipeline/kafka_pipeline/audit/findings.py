@@ -95,7 +95,12 @@ class AuditFinding(msgspec.Struct, frozen=True, array_like=True):
     @property
     def title(self) -> str:
         """Title of the kind."""
-        return KINDS[self.kind].title if self.kind in KINDS else "an entry that cannot be read"
+        return title_of(self.kind)
+
+
+def title_of(kind: str) -> str:
+    """The title of a kind; every other is an entry that the decoder refuses."""
+    return KINDS[kind].title if kind in KINDS else "an entry that cannot be read"
 
 
 class AuditFindings:

@@ -22,8 +22,7 @@ from crc32c import crc32c
 from kafka_pipeline.audit.entries import Looked
 from kafka_pipeline.audit.findings import AuditFindings
 from kafka_pipeline.audit.producers import TRANSACTIONAL, Events
-from kafka_pipeline.columnar.headers import SIZE
-from kafka_pipeline.columnar.scan import regular_file
+from kafka_pipeline.reading import regular_file
 from kafka_pipeline.segments.files import LARGEST, OFFSETS, Table, without_zeros
 
 TIMES: Final = np.dtype([("time", ">i8"), ("offset", ">i4")])
@@ -112,16 +111,16 @@ class Held:
 
     def follow(self, looked: Looked) -> None:
         """Compare the entries that are about a chunk's batches; each belongs to one chunk, however a log is cut."""
-        ends = [broken.position + (broken.size or 1) for broken in looked.chunk.broken]
+        ends = [broken.position + (broken.size or 1) for broken in looked.broken]
         if len(looked.base):
-            ends.append(int(looked.position[-1] + looked.fields[SIZE, -1]))
+            ends.append(int(looked.position[-1] + looked.size[-1]))
             self._times(looked)
         if ends:
             self._positions(looked, max(ends))
 
     def _positions(self, looked: Looked, end: int) -> None:
         # Where a batch cannot be read, one begins all the same.
-        starts = np.union1d(looked.position, [broken.position for broken in looked.chunk.broken])
+        starts = np.union1d(looked.position, [broken.position for broken in looked.broken])
         about = np.flatnonzero((self.positions >= self.at) & (self.positions < end))
         self.at = end
         for entry in about[~np.isin(self.positions[about], starts)].tolist():

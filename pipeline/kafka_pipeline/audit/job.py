@@ -1,64 +1,73 @@
-"""The job: stretches of segments are judged on the executors, and their summaries joined here.
+"""An audit with an output folder: stretches of segments are judged anywhere, and their summaries joined here.
 
 OUT/report.json          every log: findings by kind, the first of each, what is in it
 OUT/findings.parquet     all findings that are listed
 OUT/segments.parquet     a row for each segment
 OUT/index.html           the same to look at
 OUT/manifest.json        the settings, counts, every file with its hash
+
+Processes on this machine and Spark's executors run the same functions and leave the same receipts, so all files are
+the same, too.  Without Arrow, which the extra `columnar` has, the two tables are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pyarrow as pa
+import numpy as np
 
 from kafka_conformance.sanitize import indented_json
 from kafka_pipeline.audit.findings import SEVERITIES
 from kafka_pipeline.audit.joining import AuditReport, LogReport
-from kafka_pipeline.audit.local import AuditTask, report_of, tasks_of
-from kafka_pipeline.audit.page import audit_page
-from kafka_pipeline.audit.stretch import Summary, judge_stretch
+from kafka_pipeline.audit.local import (
+    AuditPool,
+    audit_segments,
+    kernels_installed,
+    pack_bytes,
+    quick_summaries,
+    report_of,
+    tasks_of,
+)
+from kafka_pipeline.audit.stretch import AuditTask, Judgement, Summary, judge_task
 from kafka_pipeline.segments.listing import SegmentFile, find_segments
 from kafka_pipeline.segments.splits import SPLIT
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     PLAN,
+    FileReceipt,
     OutputManifest,
     complete,
     exclusive_run,
     read_manifest,
     read_plan,
+    receipt_of,
     take_up,
     unsound,
-)
-from kafka_pipeline.spark.shards import (
-    Job,
-    ProgressFactory,
-    put_table,
-    read_batches,
-    receipt_of,
-    required_schema,
-    run,
     write_durably,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafka_pipeline.spark.shards import Job, ProgressFactory, Receipt
 
 FORMAT: Final = "kafkaproof audit"
 AUDITED: Final = "audited"
 REPORT, PAGE, FINDINGS, SEGMENTS = "report.json", "index.html", "findings.parquet", "segments.parquet"
-SCHEMA: Final = required_schema({"summary": pa.binary()})
+TABLES: Final = (FINDINGS, SEGMENTS)
 _PLACE: Final = ("position", "offset")
 _FOUND: Final = ("log", "kind", "rule", "severity", "file", *_PLACE, "message")
-FOUND: Final = required_schema({name: pa.int64() if name in _PLACE else pa.string() for name in _FOUND})
 _NUMBERS: Final = ("bytes", "read", "first_offset", "last_offset")
 _COUNTED: Final = ("entries", "records", "control", "transactional", "headers", "without_key", "without_value")
-LISTED: Final = required_schema(
-    {"log": pa.string(), "file": pa.string(), **dict.fromkeys((*_NUMBERS, *_COUNTED, *SEVERITIES), pa.int64())}
-)
+
+OnBytes = Callable[[int, int, int], None]
+"""Called with the bytes that were judged, all bytes, and the errors and warnings up to now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,41 +126,155 @@ def as_before(settings: Audit) -> Audit:
 def audit(
     open_session: Callable[[], Any], settings: Audit, show: ProgressFactory = lambda _: lambda *_: None
 ) -> AuditReport:
-    """Judge what was not judged; a session is opened only if there is something to do.
+    """Judge on Spark what was not judged; a session is opened only if there is something to do.
 
     Raises:
         CannotRead: there is nothing to audit.
         OtherRun: the folder holds something else.
         ShardsFailed, PipelineError: what was earned is kept, and the same call goes on.
     """
+    from kafka_pipeline.spark.shards import run
+
+    def judge(segments: Sequence[SegmentFile]) -> AuditReport:
+        tasks = tasks_of(segments, settings.split)
+        job = audit_job(settings, dict(enumerate(tasks)))
+        with open_session() as spark:
+            run(spark, job, range(len(tasks)), show(AUDITED))
+        return reported(settings, job, len(tasks))
+
+    return _kept(settings, judge)
+
+
+def audit_here(settings: Audit, processes: int, on_bytes: OnBytes = lambda *_: None) -> AuditReport:
+    """Judge on this machine what was not judged: the same files, without Spark and Java.
+
+    Raises:
+        CannotRead: there is nothing to audit.
+        OtherRun: the folder holds something else.
+        ShardsFailed, WorkerDied: what was earned is kept, and the same call goes on.
+    """
+
+    def judge(segments: Sequence[SegmentFile]) -> AuditReport:
+        how = Judgement(now_ms=settings.now_ms, contiguous=settings.contiguous)
+        if (summaries := quick_summaries(segments, how)) is not None:
+            return report_of(settings.path, summaries, settings.now_ms, contiguous=settings.contiguous)
+        total = sum(segment.size for segment in segments)
+        if kernels_installed():
+            return _in_processes(settings, segments, processes, total, on_bytes)
+        seen = Seen(total, on_bytes)
+        return audit_segments(
+            settings.path,
+            segments,
+            now_ms=settings.now_ms,
+            contiguous=settings.contiguous,
+            processes=processes,
+            split_bytes=settings.split,
+            on_summary=seen.add,
+        )
+
+    return _kept(settings, judge)
+
+
+class Seen:
+    """Adds up what summaries say, for a display."""
+
+    def __init__(self, total: int, on_bytes: OnBytes) -> None:
+        self.total, self.on_bytes = total, on_bytes
+        self.done = self.findings = 0
+
+    def add(self, summary: Summary) -> None:
+        """One stretch more."""
+        self.more(summary.end - summary.start, findings_in(summary))
+
+    def more(self, size: int, findings: int) -> None:
+        """So many bytes more, in which so many errors and warnings are."""
+        self.done, self.findings = self.done + size, self.findings + findings
+        self.on_bytes(min(self.done, self.total), self.total, self.findings)
+
+
+def findings_in(summary: Summary) -> int:
+    """The errors and warnings of a stretch."""
+    return sum(number for name, number in summary.found.items() if not name.endswith(" note"))
+
+
+def _in_processes(
+    settings: Audit, segments: Sequence[SegmentFile], processes: int, total: int, on_bytes: OnBytes
+) -> AuditReport:
+    from kafka_pipeline.spark.shards import ShardsFailed, earned
+
+    pack = pack_bytes(total, settings.split)
+    # Shards of another size are others: receipts of one division say nothing about another.
+    name = AUDITED if pack == settings.split else f"{AUDITED}-{pack}"
+    seen = Seen(total, on_bytes)
+    with AuditPool(processes, total) as pool:
+        tasks = tasks_of(segments, settings.split, pack, pool.cutter(settings.split, kernels=True))
+        job = audit_job(settings, dict(enumerate(tasks)), name)
+        have = {receipt.shard: receipt for receipt in earned(job, range(len(tasks)))}
+        for shard, receipt in have.items():
+            seen.more(_size(tasks[shard]), receipt.counts.get("findings", 0))
+        todo = [(shard, some) for shard, some in enumerate(tasks) if shard not in have]
+        problems = {}
+        for receipt in pool.map(partial(judge_shard, settings, name), todo):
+            seen.more(_size(tasks[receipt.shard]), receipt.counts.get("findings", 0))
+            if receipt.problem:
+                problems[receipt.shard] = receipt.problem
+        if problems:
+            raise ShardsFailed(problems)
+    return reported(settings, job, len(tasks))
+
+
+def _size(tasks: Sequence[AuditTask]) -> int:
+    return sum(task.stretch.end - task.stretch.start for task in tasks)
+
+
+def judge_shard(settings: Audit, name: str, shard: tuple[int, Sequence[AuditTask]]) -> Receipt:
+    """Judge one shard in another process, and leave its file and its receipt."""
+    from kafka_pipeline.spark.shards import work
+
+    number, tasks = shard
+    return work(audit_job(settings, {number: tasks}, name), number)
+
+
+def _kept(settings: Audit, judge: Callable[[Sequence[SegmentFile]], AuditReport]) -> AuditReport:
+    """The report in the folder; where it is not whole, that of *judge*, written."""
     with exclusive_run(settings.out):
         segments = segments_of(settings)
         manifest = take_up(settings.out, settings.plan(segments))
-        if manifest and not unsound(settings.out, manifest):
+        whole = manifest is not None and {REPORT, PAGE, *_tables_here()} <= {file.path for file in manifest.files}
+        if manifest and whole and not unsound(settings.out, manifest):
             return msgspec.json.decode((settings.out / REPORT).read_bytes(), type=AuditReport)
         (settings.out / MANIFEST).unlink(missing_ok=True)
         write_durably(settings.out / PLAN, msgspec.json.encode(settings.plan(segments)))
-        tasks = tasks_of(segments, settings.split)
-        with open_session() as spark:
-            run(spark, audit_job(settings, tasks), range(len(tasks)), show(AUDITED))
-        return _written(settings, segments, reported(settings, len(tasks)))
+        return _written(settings, segments, judge(segments))
 
 
-def audit_job(settings: Audit, tasks: Sequence[Sequence[AuditTask]]) -> Job:
+def audit_job(settings: Audit, tasks: Mapping[int, Sequence[AuditTask]], name: str = AUDITED) -> Job:
     """A summary for each stretch."""
-    now_ms, contiguous = settings.now_ms, settings.contiguous
+    import pyarrow as pa
+
+    from kafka_pipeline.spark.shards import Job, required_schema
+
+    schema = required_schema({"summary": pa.binary()})
+    how = Judgement(now_ms=settings.now_ms, contiguous=settings.contiguous)
 
     def read(shard: int) -> Iterator[pa.RecordBatch]:
         for task in tasks[shard]:
-            summary = judge_stretch(task.stretch, task.size, last=task.last, now_ms=now_ms, contiguous=contiguous)
-            yield pa.RecordBatch.from_arrays([pa.array([msgspec.msgpack.encode(summary)], pa.binary())], schema=SCHEMA)
+            summary = msgspec.msgpack.encode(judge_task(task, how))
+            yield pa.RecordBatch.from_arrays([pa.array([summary], pa.binary())], schema=schema)
 
-    return Job(name=AUDITED, read=read, schema=SCHEMA, out=settings.out, folder=AUDITED)
+    return Job(name=name, read=read, schema=schema, out=settings.out, folder=name, count=_count)
 
 
-def reported(settings: Audit, shards: int) -> AuditReport:
+def _count(batch: pa.RecordBatch) -> dict[str, int]:
+    summaries = [msgspec.msgpack.decode(row, type=Summary) for row in batch.column("summary").to_pylist()]
+    return {"rows": len(summaries), "findings": sum(map(findings_in, summaries))}
+
+
+def reported(settings: Audit, job: Job, shards: int) -> AuditReport:
     """The summaries of all shards as a report; one log at a time is in memory."""
-    paths = [settings.out / AUDITED / f"part-{shard:06}.parquet" for shard in range(shards)]
+    from kafka_pipeline.spark.shards import read_batches
+
+    paths = [settings.out / job.folder / f"part-{shard:06}.parquet" for shard in range(shards)]
     summaries = (
         msgspec.msgpack.decode(row, type=Summary)
         for batch in read_batches(paths)
@@ -161,12 +284,9 @@ def reported(settings: Audit, shards: int) -> AuditReport:
 
 
 def _written(settings: Audit, segments: Sequence[SegmentFile], report: AuditReport) -> AuditReport:
-    findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
-    tables = {
-        FINDINGS: pa.Table.from_pylist(findings, FOUND),
-        SEGMENTS: pa.Table.from_pylist([row for log in report.logs for row in _rows(log)], LISTED),
-    }
-    files = [put_table(settings.out, name, table) for name, table in tables.items()]
+    from kafka_pipeline.audit.page import audit_page
+
+    files = [*_written_tables(settings.out, report)]
     write_durably(settings.out / REPORT, indented_json(report))
     write_durably(settings.out / PAGE, audit_page(report).encode())
     files += [receipt_of(settings.out, REPORT, len(report.logs)), receipt_of(settings.out, PAGE, 1)]
@@ -174,9 +294,49 @@ def _written(settings: Audit, segments: Sequence[SegmentFile], report: AuditRepo
     complete(
         settings.out,
         OutputManifest(format=FORMAT, plan=settings.plan(segments), counts=counts, files=files),
-        (AUDITED,),
+        [path.name for path in settings.out.glob(f"{AUDITED}*") if path.is_dir()],
     )
     return report
+
+
+def _tables_here() -> tuple[str, ...]:
+    """The tables that can be written here."""
+    return TABLES if find_spec("pyarrow") is not None else ()
+
+
+def left_out() -> str:
+    """The files that cannot be written here, and the remedy, as a line; empty if all can."""
+    if _tables_here():
+        return ""
+    return f"{' and '.join(TABLES)} are left out, which need Arrow: pip install 'kafkaproof[columnar]'"
+
+
+def _written_tables(out: Path, report: AuditReport) -> Iterator[FileReceipt]:
+    if not _tables_here():
+        return
+    import pyarrow as pa
+
+    from kafka_pipeline.spark.shards import put_table, required_schema
+
+    found = required_schema({name: pa.int64() if name in _PLACE else pa.string() for name in _FOUND})
+    numbers = dict.fromkeys((*_NUMBERS, *_COUNTED, *SEVERITIES), pa.int64())
+    listed = required_schema({"log": pa.string(), "file": pa.string(), **numbers})
+    findings = [{"log": log.path, **msgspec.structs.asdict(finding)} for log in report.logs for finding in log.listed]
+    rows = [row for log in report.logs for row in _rows(log)]
+    for name, schema, table in ((FINDINGS, found, findings), (SEGMENTS, listed, rows)):
+        columns = [_column(field.type, [row[field.name] for row in table]) for field in schema]
+        yield put_table(out, name, pa.Table.from_arrays(columns, schema=schema))
+
+
+def _column(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    """Numbers or texts as Arrow has them; made from buffers, since `pyarrow.array` imports pandas, if it is there."""
+    import pyarrow as pa
+
+    if kind == pa.int64():
+        return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.array(values, np.int64))])
+    texts = [value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(texts))])
 
 
 def _rows(log: LogReport) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from kafka_pipeline.audit.counting import ContentCounts
-from kafka_pipeline.audit.entries import LogPosition, Order
+from kafka_pipeline.audit.entries import LogPosition, Order, wrapped_int64
 from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import Snapshot, compare_snapshot
 from kafka_pipeline.audit.producers import EVENT, AbortedRange, Events, Producers
@@ -101,6 +101,14 @@ class Joining:
             self._join(summary, segment)
         self.whole &= summary.read == summary.end and not any(name.startswith(UNREADABLE) for name in summary.found)
 
+    def forget(self, path: str) -> None:
+        """Leave out a segment that was deleted; what later segments need of it is known without it."""
+        self.segments.pop(path, None)
+        self.aborts.pop(path, None)
+        if path in self.files:
+            file = self.files.index(path)
+            self.producers.aborted = [each for each in self.producers.aborted if each.file != file]
+
     def _compare(self, offset: int | None) -> None:
         """Hold the snapshots of an offset against what is below it, if that can be read and reaches up to it."""
         reached = self.order.reached
@@ -128,11 +136,11 @@ class Joining:
         if segment.first_offset < 0:
             segment.first_offset = summary.first.base
         segment.last_offset = summary.reached.last
-        self.producers.join(self._later(summary, before.missing + missing))
+        self.producers.join(self._later(summary, wrapped_int64(before.missing + missing)))
         self.order.reached = LogPosition(
             last=summary.reached.last,
             epoch=summary.reached.epoch if summary.reached.epoch >= 0 else before.epoch,
-            missing=before.missing + missing + summary.reached.missing,
+            missing=wrapped_int64(before.missing + missing + summary.reached.missing),
             gaps=before.gaps + (missing > 0) + summary.reached.gaps,
             begun=True,
         )
@@ -164,6 +172,8 @@ class Joining:
         counts = ContentCounts()
         for segment in self.segments.values():
             counts.add(segment.counts)
+        for segment in self.segments.values():
+            segment.counts = segment.counts.in_order()
         order = {path: number for number, path in enumerate(self.files)}
         listed = sorted(
             self.found.listed,
@@ -176,7 +186,7 @@ class Joining:
         return LogReport(
             path=self.path,
             segments=list(self.segments.values()),
-            counts=counts,
+            counts=counts.in_order(),
             found=dict(sorted(self.found.counts.items())),
             listed=listed,
             first_offset=self.first_offset,
@@ -199,7 +209,7 @@ class Joining:
 
 def _events(data: bytes, missing: int, file: int) -> Events:
     events = np.frombuffer(data, EVENT).copy()
-    events["missing"] += missing
+    events["missing"] += np.int64(missing)
     events["file"] = file
     return events
 

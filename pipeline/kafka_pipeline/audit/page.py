@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from markupsafe import Markup
 
-from kafka_conformance.reports.html import asset, page_environment, policy_hash
+from kafka_conformance.reports import asset, page_environment, policy_hash
 from kafka_conformance.sanitize import printable
 from kafka_pipeline.audit.counting import NO_HOUR
 from kafka_pipeline.audit.findings import KINDS, SEVERITIES, AuditFinding

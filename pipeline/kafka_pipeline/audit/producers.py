@@ -136,8 +136,8 @@ class Producers:
         back = now[field] < before[field]
         if field == "coordinator":
             back &= now[field] >= 0  # others do not know their coordinator
-        for row, earlier in zip(now[back], before[back], strict=True):
-            self.add(kind, row, f"{title} {row[field]} follows {earlier[field]}")
+        for at in _in_order(now, back):
+            self.add(kind, now[at], f"{title} {now[at][field]} follows {before[at][field]}")
 
     def _sequences(self, data: Events) -> None:
         now, before, at = self._pairs(data)
@@ -146,7 +146,7 @@ class Producers:
         wrong = np.where(same, now["base_sequence"] != follows, now["base_sequence"] != 0)
         wrong &= (now["epoch"] >= before["epoch"]) & (before["epoch"] != NO_EPOCH)
         wrong &= (now["base_sequence"] >= 0) & (before["base_sequence"] >= 0)
-        for place in at[wrong].tolist():
+        for place in at[_in_order(now, wrong)].tolist():
             self._sequence(data, place)
 
     def _sequence(self, data: Events, at: int) -> None:
@@ -178,12 +178,12 @@ class Producers:
         rows["first_time"] = np.where(inside, rows["first_time"][start], rows["first_time"])
         now, before, _ = self._pairs(rows)
         mixed = (now["kind"] == PLAIN) & (before["kind"] == TRANSACTIONAL)
-        for row, earlier in zip(now[mixed], before[mixed], strict=True):
-            self.add("mixed_transaction", row, f"the transaction from offset {earlier['first']} on is open")
+        for at in _in_order(now, mixed):
+            self.add("mixed_transaction", now[at], f"the transaction from offset {before[at]['first']} on is open")
         aborts = (now["kind"] == ABORT) & (before["kind"] == TRANSACTIONAL)
         self.aborted += [
             AbortedRange(int(row["producer"]), int(earlier["first"]), int(row["base"]), int(row["file"]))
-            for row, earlier in zip(now[aborts], before[aborts], strict=True)
+            for row, earlier in ((now[at], before[at]) for at in _in_order(now, aborts))
         ]
 
     def add(self, kind: str, row: Any, said: str) -> None:
@@ -194,6 +194,12 @@ class Producers:
     def open(self) -> list[Any]:
         """The last event of each producer that has left a transaction open."""
         return [rows[-1] for _, rows in sorted(self.known.items()) if rows[-1]["kind"] == TRANSACTIONAL]
+
+
+def _in_order(rows: Events, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Where *which* is true, in the order of the log: of many findings the first are listed, however a log is cut."""
+    at = np.flatnonzero(which)
+    return at[np.lexsort((rows["position"][at], rows["file"][at]))]
 
 
 def _remembered(mine: Events) -> Events:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -11,7 +13,15 @@ import numpy as np
 
 from kafka_pipeline.audit import entries
 from kafka_pipeline.audit.counting import ContentCounts, count_contents
-from kafka_pipeline.audit.entries import First, LogPosition, Looked, Order, facts_of
+from kafka_pipeline.audit.entries import (
+    First,
+    LogPosition,
+    Looked,
+    Numbers,
+    Order,
+    QuickLimits,
+    looked_by_reference,
+)
 from kafka_pipeline.audit.findings import UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import SUFFIX, Held, Snapshot, check_epochs, read_beside, snapshots_of
 from kafka_pipeline.audit.producers import (
@@ -27,12 +37,9 @@ from kafka_pipeline.audit.producers import (
     event_array,
     last_sequences,
 )
-from kafka_pipeline.columnar.chunk import Chunk
-from kafka_pipeline.columnar.headers import BASE_SEQUENCE, PRODUCER_EPOCH
-from kafka_pipeline.columnar.jit import Numbers
-from kafka_pipeline.columnar.scan import WINDOW, ByteSource, Reading, as_buffer, scan_stretch
+from kafka_pipeline.reading import READ_WINDOW, ByteSource, window_bytes
 from kafka_pipeline.segments.files import Table, open_segment, stretch_source
-from kafka_pipeline.segments.listing import SegmentFile
+from kafka_pipeline.segments.listing import SegmentFile, local_path
 from kafka_pipeline.segments.splits import Stretch
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
 from kafka_records.errors import RecordFormatError
@@ -74,24 +81,61 @@ class Summary(msgspec.Struct, kw_only=True):
     beside: list[str]
 
 
-def judge_stretch(stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False) -> Summary:
-    """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment.
+class AuditTask(msgspec.Struct, frozen=True):
+    """A stretch of a segment of *size* bytes; *last* if it is the last segment of its log.
 
-    A segment that cannot be read, or is not there any more, is a finding.
+    With *growing* the end of a last segment is no finding: a broker may be writing there.
+    """
+
+    stretch: Stretch
+    size: int
+    last: bool
+    growing: bool = False
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """How stretches are judged.
+
+    Attributes:
+        now_ms: the time that timestamps are compared with.
+        contiguous: whether missing offsets are errors.
+        kernels: whether compiled kernels read the entries; otherwise the reference does, which gives the same.
+        quick: how much the reference reads; None for everything.
+    """
+
+    now_ms: int
+    contiguous: bool = False
+    kernels: bool = True
+    quick: QuickLimits | None = None
+
+
+def judge_stretch(
+    stretch: Stretch, size: int, *, last: bool, now_ms: int, contiguous: bool = False, kernels: bool = True
+) -> Summary:
+    """Judge a stretch of a segment of *size* bytes; *last* says that it is the log's last segment."""
+    return judge_task(AuditTask(stretch, size, last), Judgement(now_ms=now_ms, contiguous=contiguous, kernels=kernels))
+
+
+def judge_task(task: AuditTask, how: Judgement) -> Summary:
+    """Judge a stretch of a segment; a segment that cannot be read, or is not there any more, is a finding.
+
+    Raises:
+        MoreThanQuick: there is more in it than the reference is to read.
     """
     try:
-        with open_segment(stretch.path) as source:
-            return _Judge(stretch, size, last, now_ms, contiguous).judge(stretch_source(source, size))
+        with open_segment(task.stretch.path) as source:
+            return _Judge(task, how).judge(stretch_source(source, task.size))
     except OSError as error:
-        return _Judge(stretch, size, last, now_ms, contiguous).unread(error)
+        return _Judge(task, how).unread(error)
 
 
 class _Judge:
-    def __init__(self, stretch: Stretch, size: int, last: bool, now_ms: int, contiguous: bool) -> None:
-        self.stretch, self.size, self.last, self.now_ms = stretch, size, last, now_ms
+    def __init__(self, task: AuditTask, how: Judgement) -> None:
+        stretch = task.stretch
+        self.stretch, self.size, self.last, self.growing, self.how = stretch, task.size, task.last, task.growing, how
         self.found = AuditFindings()
-        self.base_offset = SegmentFile(stretch.path, size).base_offset
-        self.order = Order(self.found, "gap_in_contiguous" if contiguous else "gap")
+        self.base_offset = SegmentFile(stretch.path, task.size).base_offset
+        self.order = Order(self.found, "gap_in_contiguous" if how.contiguous else "gap")
         self.producers = Producers(self.found, [stretch.path])
         self.counts = ContentCounts()
         self.snapshots: list[Snapshot] = []
@@ -105,12 +149,12 @@ class _Judge:
         present = list(beside.present) + self._others()
         base = self.base_offset
         held = None if base is None else Held(beside, self.path, base, self.found, self.stretch.start)
-        reading = scan_stretch(source, self.stretch.start, self.stretch.end)
-        read = self._chunks(reading, held)
+        read = self._chunks(source, held)
         if read < self.stretch.end:
             self._tail(source, read)
         if held is not None and self.stretch.end == self.size and not self.broken:
-            held.finish(read)
+            # A broker may have written more batches, and index entries for them.
+            held.finish(max(read, self._size_now()) if self.last else read)
         return self._summary(read, present, beside.aborts)
 
     def unread(self, error: OSError) -> Summary:
@@ -120,25 +164,42 @@ class _Judge:
         self.found.add("gone" if gone else "not_read", self.stretch.path, -1, -1, error.strerror or str(error))
         return self._summary(self.stretch.start, [], None)
 
-    def _chunks(self, reading: Reading, held: Held | None) -> int:
-        """Look at every chunk; where reading ended."""
+    def _size_now(self) -> int:
+        """The size of the segment if it has grown since it was listed; else 0."""
+        here = local_path(self.stretch.path)
+        with suppress(OSError):
+            size = here.stat().st_size if here is not None else 0
+            return size if size > self.size else 0
+        return 0
+
+    def _reading(self, source: ByteSource) -> Generator[Looked, None, tuple[int, bool]]:
+        """The entries of the stretch, by the reader that was chosen."""
+        if not self.how.kernels:
+            return looked_by_reference(source, self.stretch.start, self.stretch.end, self.how.quick)
+        # Importing Numba and Arrow takes a second, and they are not installed everywhere.
+        from kafka_pipeline.audit.kernels import read_looked
+
+        return read_looked(source, self.stretch.start, self.stretch.end)
+
+    def _chunks(self, source: ByteSource, held: Held | None) -> int:
+        """Look at all entries; where reading ended."""
+        reading = self._reading(source)
         while True:
             try:
-                chunk = next(reading)
+                looked = next(reading)
             except StopIteration as end:
                 read, self.broken = end.value
                 return int(read)
-            looked = Looked(chunk, facts_of(chunk))
-            self._errors(chunk)
-            entries.check_entries(looked, self.found, self.stretch.path, self.base_offset, self.now_ms)
+            self._errors(looked)
+            entries.check_entries(looked, self.found, self.stretch.path, self.base_offset, self.how.now_ms)
             missing = self.order.follow(looked, self.stretch.path)
             self.producers.follow(self._events(looked, missing))
             self.counts.add(count_contents(looked))
             if held is not None:
                 held.follow(looked)
 
-    def _errors(self, chunk: Chunk) -> None:
-        for broken in chunk.broken:
+    def _errors(self, looked: Looked) -> None:
+        for broken in looked.broken:
             said = f"{broken.kind}: {broken.path}: {broken.message} (byte {broken.offset})"
             finding = AuditFinding(UNREADABLE, broken.rule, "error", self.stretch.path, broken.position, -1, said)
             if broken.size is None:
@@ -149,7 +210,9 @@ class _Judge:
     def _tail(self, source: ByteSource, read: int) -> None:
         """Add findings for the bytes after the last complete entry."""
         left = self.stretch.end - read
-        if self.last and is_zero(source, read, self.stretch.end):
+        if self.last and self.growing and (self.framing is None or is_zero(source, read, self.stretch.end)):
+            self.stretch = msgspec.structs.replace(self.stretch, end=read)
+        elif self.last and is_zero(source, read, self.stretch.end):
             self.found.add("preallocated", self.stretch.path, read, -1, f"{left:,} bytes")
         elif self.framing is not None:
             said = f"{self.framing.message}; {left:,} bytes from here on were not looked at"
@@ -164,8 +227,8 @@ class _Judge:
         events = np.zeros(len(at), EVENT)
         if not len(at):
             return events
-        base, sequence = looked.base[at], looked.fields[BASE_SEQUENCE, at]
-        events["producer"], events["epoch"] = looked.producer[at], looked.fields[PRODUCER_EPOCH, at]
+        base, sequence = looked.base[at], looked.sequence[at]
+        events["producer"], events["epoch"] = looked.producer[at], looked.epoch[at]
         events["base_sequence"], events["last_sequence"] = sequence, last_sequences(sequence, looked.last[at] - base)
         events["base"], events["last"], events["first"] = base, looked.last[at], base
         events["time"] = events["first_time"] = looked.newest[at]
@@ -181,9 +244,8 @@ class _Judge:
         marks = control[looked.records[at[control]] > 0]
         if not len(marks):
             return
-        keys, values = (looked.chunk.records.column(name) for name in ("key", "value"))
-        for mark, row in zip(marks.tolist(), looked.chunk.rows[at[marks]].tolist(), strict=True):
-            kind, coordinator, wrong = marker_event(keys[row].as_py(), values[row].as_py())
+        for mark, row in zip(marks.tolist(), looked.starts[at[marks]].tolist(), strict=True):
+            kind, coordinator, wrong = marker_event(*looked.key_and_value(row))
             events["kind"][mark], events["coordinator"][mark] = kind, coordinator
             if wrong:
                 place = int(at[mark])
@@ -226,9 +288,8 @@ class _Judge:
 
 def is_zero(source: ByteSource, start: int, end: int) -> bool:
     """Whether all bytes from *start* to *end* are zero."""
-    for at in range(start, end, WINDOW):
-        window = as_buffer(source.window(at, min(at + WINDOW, end)))
-        if np.frombuffer(window, np.uint8).any():
+    for at in range(start, end, READ_WINDOW):
+        if window_bytes(source.window(at, min(at + READ_WINDOW, end))).strip(b"\0"):
             return False
     return True
 

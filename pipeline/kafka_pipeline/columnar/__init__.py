@@ -27,15 +27,14 @@ from kafka_pipeline.columnar.chunk import (  # noqa: E402
     BATCHES,
     ERRORS,
     RECORDS,
-    Broken,
     Chunk,
     batch_tables,
     batches_of,
-    read_by_reference,
 )
 from kafka_pipeline.columnar.decoder import read_chunks  # noqa: E402
 from kafka_pipeline.columnar.encoder import in_batches, pack_records, write_rows  # noqa: E402
 from kafka_pipeline.columnar.scan import scan  # noqa: E402
+from kafka_pipeline.reading import Broken, read_by_reference  # noqa: E402
 
 __all__ = [
     "BATCHES",

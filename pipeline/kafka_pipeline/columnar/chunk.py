@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,8 @@ from kafka_pipeline.columnar.buffers import ChunkColumns, FillCounts
 from kafka_pipeline.columnar.entries import EntrySource
 from kafka_pipeline.columnar.jit import Numbers
 from kafka_pipeline.columnar.memory import VIEW
-from kafka_records import DEFAULT, Batch, Header, Kind, Limits, Record, RecordFormatError, decode
-from kafka_records.log import next_entry
+from kafka_pipeline.reading import Broken
+from kafka_records import Batch, Header, Record
 
 BINARY: Final = pa.binary_view()
 HEADER: Final = pa.struct([pa.field("key", BINARY, nullable=False), pa.field("value", BINARY)])
@@ -46,23 +46,6 @@ ERRORS: Final = pa.schema(
         pa.field("message", pa.string(), nullable=False),
     ]
 )
-
-
-class Broken(NamedTuple):
-    """A row of the errors table: an entry that cannot be read, and why (`kafka_records.RecordFormatError`).
-
-    *position* is where the entry starts, and *offset* where the rule broke, both
-    in the file; *size* is None if it is unknown; then nothing after the entry is read.
-    """
-
-    position: int
-    size: int | None
-    kind: Kind
-    path: str
-    offset: int
-    inner_offset: int | None
-    rule: str
-    message: str
 
 
 @dataclass(frozen=True)
@@ -148,8 +131,6 @@ def view_of(data: bytes, buffer: int, offset: int) -> bytes:
 
 # What a row of the batches table says of a batch itself.
 BATCH_FIELDS: Final = [field.name for field in fields(Batch) if field.name != "records"]
-# What a reading of a log gives: each entry with its position, and those that cannot be read.
-Reading = tuple[list[tuple[int, Batch]], list[Broken]]
 
 
 def batches_of(chunk: Chunk) -> list[tuple[int, Batch]]:
@@ -163,32 +144,6 @@ def batches_of(chunk: Chunk) -> list[tuple[int, Batch]]:
         (row["position"], _batch(row, tuple(records[start:end])))
         for row, (start, end) in zip(rows, pairwise(starts), strict=True)
     ]
-
-
-def read_by_reference(data: bytes, *, limits: Limits = DEFAULT) -> Reading:
-    """The reference's reading of each entry of *data*; it continues after broken entries as `read_chunks` does."""
-    batches: list[tuple[int, Batch]] = []
-    broken: list[Broken] = []
-    at = 0
-    while True:
-        size: int | None = 12 + int.from_bytes(data[at + 8 : at + 12], "big")
-        try:
-            end = next_entry(data, at)
-            if end is None:
-                return batches, broken
-            batches += ((at, batch) for batch in decode(data[at:end], limits=limits))
-            at = end
-        except RecordFormatError as error:
-            framing = not error.path.startswith("batch")
-            offset = at + error.offset
-            path = f"batch.{error.path}" if framing else error.path
-            assert size is not None
-            if framing and (error.rule != "FRM-08" or at + size > len(data)):
-                size = None
-            broken.append(Broken(at, size, error.kind, path, offset, error.inner_offset, error.rule, error.message))
-            if size is None:
-                return batches, broken
-            at += size
 
 
 def batch_tables(batches: Sequence[Batch]) -> tuple[pa.RecordBatch, pa.RecordBatch]:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_pipeline.columnar.buffers import POOL, ChunkColumns, FillCounts, MemoryPool, buffer_bytes
-from kafka_pipeline.columnar.chunk import Broken, Chunk, view_of
+from kafka_pipeline.columnar.chunk import Chunk, view_of
 from kafka_pipeline.columnar.entries import (
     BROKEN,
     EDGE,
@@ -25,6 +25,7 @@ from kafka_pipeline.columnar.entries import (
 from kafka_pipeline.columnar.inflate import Inflater
 from kafka_pipeline.columnar.memory import SLACK, VIEW
 from kafka_pipeline.columnar.records import NO_HEADERS, NO_ROOM, REFUSED
+from kafka_pipeline.reading import Broken
 from kafka_records import DEFAULT, Batch, Limits, RecordFormatError
 from kafka_records import decode as decode_by_reference
 from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD

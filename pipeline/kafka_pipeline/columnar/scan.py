@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
-import stat
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +19,11 @@ from kafka_pipeline.columnar.entries import BROKEN, entry_end
 from kafka_pipeline.columnar.headers import LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT, TIMESTAMP_AT
 from kafka_pipeline.columnar.jit import Numbers, kernel, part
 from kafka_pipeline.columnar.memory import SLACK, load_i32, load_i64, load_u8
+from kafka_pipeline.reading import ALL, Bounds, ByteSource, regular_file
 from kafka_records import DEFAULT, Limits
 from kafka_records.constants import (
+    HEADER_SIZE_UP_TO_MAGIC,
     INT64_MAX,
-    INT64_MIN,
     LOG_OVERHEAD,
     MAGIC_VALUE_V0,
     MAGIC_VALUE_V2,
@@ -36,19 +35,6 @@ from kafka_records.layout import ENTRY, MAGIC_OFFSET
 SMALLEST_V1: Final = LOG_OVERHEAD + RECORD_OVERHEAD_V1
 
 
-class Bounds(NamedTuple):
-    """Bounds for records, applied by batch headers: a range of offsets, and a minimum timestamp.
-
-    A header says which offsets its batch ends with, and v2 where it begins; the
-    largest timestamp, and never the least.  An entry whose header says nothing is wanted.
-    """
-
-    first_offset: int = INT64_MIN
-    last_offset: int = INT64_MAX
-    first_timestamp: int = INT64_MIN
-
-
-ALL: Final = Bounds()
 # A row of `find_runs`: where a run of wanted entries starts, and where it ends.
 RUN_FIELDS: Final = 2
 RUNS: Final = 4096
@@ -129,15 +115,6 @@ Reading = Generator[Chunk, None, tuple[int, bool]]
 """Gives chunks, then where it ended, and whether size or magic there cannot be."""
 
 
-class ByteSource(Protocol):
-    """Bytes that are looked at in windows."""
-
-    size: int
-
-    def window(self, start: int, end: int) -> object:
-        """The bytes from *start* to *end*, as something with a buffer.  Raises `OSError`."""
-
-
 class Mapped:
     """A file that is mapped; it must not shrink meanwhile."""
 
@@ -150,15 +127,6 @@ class Mapped:
         skipped = start % mmap.ALLOCATIONGRANULARITY
         mapped = mmap.mmap(self.descriptor, end - start + skipped, offset=start - skipped, access=mmap.ACCESS_READ)
         return memoryview(mapped)[skipped:]
-
-
-def regular_file(path: Path) -> BinaryIO:
-    """The file at *path*, open.  Raises `OSError` if it cannot be read, or is no regular file."""
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0)), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
-    return file
 
 
 @contextmanager
@@ -214,6 +182,10 @@ def scan_stretch(
         if broken or stop == end:
             return at, broken
         needed = window if done else _needed(source, at, end)
+        if not needed:
+            # No entry is whole; the reference still says whether one can be there, by the first bytes.
+            first = source.window(at, min(at + HEADER_SIZE_UP_TO_MAGIC, end))
+            return at, (yield from read_chunks(first, position=at, limits=limits))[1]
     return at, False
 
 
@@ -230,9 +202,9 @@ def _read_wanted(data: object, position: int, bounds: Bounds, limits: Limits, *,
 
 
 def _needed(source: ByteSource, at: int, end: int) -> int:
-    """How many bytes a window takes that the entry at *at* did not fit; all the rest where there are not so many."""
+    """How many bytes a window takes that the entry at *at* did not fit; 0 where there are not so many."""
     if end - at < LOG_OVERHEAD:
-        return end - at
+        return 0
     head = bytes(buffer_bytes(as_buffer(source.window(at, at + LOG_OVERHEAD))))
     whole = LOG_OVERHEAD + int(ENTRY.struct.unpack(head)[1])
-    return whole + SLACK if whole <= end - at else end - at
+    return whole + SLACK if whole <= end - at else 0

@@ -27,9 +27,17 @@ from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_pipeline.jobs import merging
 from kafka_pipeline.jobs.rounds import ALIKE, SCHEMA, STORED, Shard
 from kafka_pipeline.jobs.space import grid_hash
-from kafka_pipeline.spark.manifest import MANIFEST, OutputManifest, complete, exclusive_run, take_up, unsound
-from kafka_pipeline.spark.shards import (
+from kafka_pipeline.spark.manifest import (
+    MANIFEST,
     RECEIPTS,
+    OutputManifest,
+    complete,
+    exclusive_run,
+    take_up,
+    unsound,
+    write_durably,
+)
+from kafka_pipeline.spark.shards import (
     Job,
     ProgressFactory,
     Receipt,
@@ -37,7 +45,6 @@ from kafka_pipeline.spark.shards import (
     earned,
     run,
     work,
-    write_durably,
 )
 
 FORMAT: Final = "kafkaproof campaign"

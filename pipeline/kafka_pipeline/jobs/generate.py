@@ -22,9 +22,17 @@ from kafka_fuzz.mutate import Profile
 from kafka_pipeline.jobs import cases
 from kafka_pipeline.jobs.cases import ALIKE, SCHEMA, Cases, index_batches
 from kafka_pipeline.jobs.space import Space, grid_hash, model_grid
-from kafka_pipeline.spark.manifest import MANIFEST, OtherRun, OutputManifest, complete, exclusive_run, take_up, unsound
-from kafka_pipeline.spark.shards import (
+from kafka_pipeline.spark.manifest import (
+    MANIFEST,
     FileReceipt,
+    OtherRun,
+    OutputManifest,
+    complete,
+    exclusive_run,
+    take_up,
+    unsound,
+)
+from kafka_pipeline.spark.shards import (
     Job,
     ProgressFactory,
     Receipt,

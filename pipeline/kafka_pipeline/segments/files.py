@@ -1,7 +1,7 @@
 """The bytes of segment files and of their offset index.
 
-A path, or `file:`, is this machine's (or a mount that all share), and is
-mapped.  Any other address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`)
+A path, or `file:`, is this machine's (or a mount that all share).
+Any other address (`hdfs://`, `viewfs://`, `s3://`, `gs://`, `abfs://`)
 is read by Arrow's file systems; `hdfs` and `viewfs` through Hadoop's own
 library, with the configuration that it finds.
 """
@@ -14,10 +14,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.fs as pafs
 
-from kafka_pipeline.columnar.buffers import buffer_bytes
-from kafka_pipeline.columnar.scan import ByteSource, as_buffer, mapped
+from kafka_pipeline.reading import ByteSource, read_file, window_bytes
 from kafka_pipeline.segments.listing import SUFFIX, SegmentFile, local_path
 from kafka_records.constants import HEADER_SIZE_UP_TO_MAGIC, LOG_OVERHEAD, MAGIC_VALUE_V2, RECORD_OVERHEAD_V0
 from kafka_records.layout import ENTRY, MAGIC_OFFSET
@@ -40,13 +38,21 @@ class RemoteFile:
 
 
 @contextmanager
-def open_segment(path: str) -> Iterator[ByteSource]:
-    """The bytes of a segment.  Raises `OSError`."""
+def open_segment(path: str, *, map_it: bool = False) -> Iterator[ByteSource]:
+    """The bytes of a segment; with *map_it*, one of this machine is mapped, and must not shrink.  Raises `OSError`."""
     here = local_path(path)
-    if here is not None:
+    if here is not None and map_it:
+        from kafka_pipeline.columnar.scan import mapped
+
         with mapped(here) as source:
             yield source
         return
+    if here is not None:
+        with read_file(here) as source:
+            yield source
+        return
+    import pyarrow.fs as pafs
+
     system, inner = pafs.FileSystem.from_uri(path)
     with system.open_input_file(inner) as file:
         yield RemoteFile(file)
@@ -118,4 +124,4 @@ def begins(source: ByteSource, segment: SegmentFile, offset: int, position: int)
 
 def bytes_at(source: ByteSource, start: int, end: int) -> bytes:
     """Bytes of a file; a range outside of the file is not requested."""
-    return bytes(buffer_bytes(as_buffer(source.window(start, end)))) if start < end else b""
+    return window_bytes(source.window(start, end)) if start < end else b""

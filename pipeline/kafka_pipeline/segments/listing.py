@@ -79,11 +79,24 @@ def find_segments(places: Iterable[str]) -> list[SegmentFile]:
         try:
             segments = list(_local(path) if path is not None else _remote(place))
         except OSError as error:
-            raise CannotRead(f"{place}: {error.strerror or str(error).splitlines()[0]}") from None
+            where = error.filename if isinstance(error.filename, str) else place
+            raise CannotRead(f"{where}: {error.strerror or str(error).splitlines()[0]}") from None
         if not segments:
             raise CannotRead(f"{place}: no segment files (*{SUFFIX})")
+        for segment in segments:
+            if not _is_text(segment.path):
+                raise CannotRead(f"{segment.path}: its name is not UTF-8")
         found.update(segments)
     return sorted(found, key=_order)
+
+
+def _is_text(path: str) -> bool:
+    """Whether *path* can be in a report; names of Kafka's topics always can."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _order(segment: SegmentFile) -> tuple[str, int, str]:
@@ -104,7 +117,9 @@ def _local(path: Path) -> Iterator[SegmentFile]:
         if not isinstance(error, FileNotFoundError):
             raise error
 
-    for folder, _, names in os.walk(path, onerror=refuse):
+    for folder, below, names in os.walk(path, onerror=refuse):
+        # A mounted file system has it, and only root can read it.
+        below[:] = [name for name in below if name != "lost+found"]
         for name in names:
             if NAME.fullmatch(name):
                 file = Path(folder, name)

@@ -7,12 +7,18 @@ from typing import Final
 
 import msgspec
 
-from kafka_pipeline.columnar.scan import ALL, WINDOW, Bounds, ByteSource, runs_in
+from kafka_pipeline.reading import ALL, Bounds, ByteSource
 from kafka_pipeline.segments.files import indexed, open_segment
 from kafka_pipeline.segments.listing import SegmentFile, local_path
 
 SPLIT: Final = 256 * 1024 * 1024
 """Bytes in one task: a task of Spark's costs a tenth of a second however little it does."""
+
+
+# Bytes in which entries are looked for when a segment is cut: so many stay in a processor's cache.
+CUT_WINDOW: Final = 1024 * 1024
+# A segment is cut no further where an entry is larger.
+LARGEST_SKIPPED: Final = 64 * CUT_WINDOW
 
 
 class Stretch(msgspec.Struct, frozen=True, order=True):
@@ -45,11 +51,14 @@ def split_segment(segment: SegmentFile, most: int = SPLIT) -> list[Stretch]:
 
 def boundaries(source: ByteSource, start: int, end: int, most: int) -> Iterator[int]:
     """Where to cut from *start* to *end*: after about *most* bytes, between entries, with some on both sides."""
-    at, cut = start, start
+    from kafka_pipeline.columnar.scan import runs_in
+
+    at, cut, window = start, start, CUT_WINDOW
     while at < end:
-        runs = runs_in(source.window(at, min(at + WINDOW, end)), most=1)
-        if runs.broken or not runs.done:
+        runs = runs_in(source.window(at, min(at + window, end)), most=1)
+        if runs.broken or (not runs.done and (window >= LARGEST_SKIPPED or at + window >= end)):
             return
+        window = CUT_WINDOW if runs.done else 8 * window
         for _, stop in runs.places:
             if at + stop - cut >= most and at + stop < end:
                 cut = at + stop
@@ -59,6 +68,8 @@ def boundaries(source: ByteSource, start: int, end: int, most: int) -> Iterator[
 
 def whole_entries(source: ByteSource, start: int, end: int) -> int:
     """Where the last entry from *start* on that is whole by *end* ends; *end* if what is there cannot be followed."""
+    from kafka_pipeline.columnar.scan import WINDOW, runs_in
+
     at = start
     window = WINDOW
     while at < end:

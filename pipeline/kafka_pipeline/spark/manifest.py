@@ -4,7 +4,7 @@
     OUT/…/part-000000.parquet
     OUT/receipts, OUT/plan.json, …     only until it is whole
 
-Nothing in it depends on when, where or in how many pieces it was made.
+Nothing in it depends on when, where or in how many pieces it was made.  This imports no Arrow.
 """
 
 from __future__ import annotations
@@ -17,14 +17,24 @@ from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import msgspec
 
-from kafka_pipeline.spark.shards import RECEIPTS, FileReceipt, is_sound, write_durably
-
 MANIFEST: Final = "manifest.json"
 PLAN: Final = "plan.json"
+RECEIPTS: Final = "receipts"
 SCHEMA_VERSION: Final = 1
+BLOCK: Final = 1 << 20
+
+
+class FileReceipt(msgspec.Struct, frozen=True):
+    """One file, its path from the top of the output."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
 
 
 class OutputManifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,3 +130,40 @@ def read_plan(out: Path) -> dict[str, Any] | None:
         return msgspec.json.decode((out / PLAN).read_bytes(), type=dict[str, Any])
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a small file, all or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def receipt_of(out: Path, name: str, rows: int) -> FileReceipt:
+    """The receipt of the file *name* below *out*.  Raises `OSError`."""
+    return FileReceipt(name, rows, (out / name).stat().st_size, file_sha256(out / name))
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file.  Raises `OSError`."""
+    digest = sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def is_sound(out: Path, file: FileReceipt) -> bool:
+    """Whether a file is there, and as its receipt says."""
+    path = out / file.path
+    try:
+        return path.stat().st_size == file.bytes and file_sha256(path) == file.sha256
+    except OSError:
+        return False

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -29,26 +28,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_pipeline.spark import BadShard, PipelineError
+from kafka_pipeline.spark.manifest import RECEIPTS, FileReceipt, file_sha256, is_sound, receipt_of, write_durably
 from kafka_pipeline.spark.session import first_line, spark_errors
 
-RECEIPTS: Final = "receipts"
 # Rows that are written together; a reader can skip the others.
 ROW_GROUP: Final = 32 * 1024
 # Columns of files that earlier releases wrote, and their names now.
 OLD_COLUMNS: Final = {"lie": "fault", "told": "fault_label", "asked": "mode"}
-BLOCK: Final = 1 << 20
 
 Pure = Callable[[pa.RecordBatch], pa.RecordBatch]
 """What a job does with record batches; it knows nothing of files, processes or Spark."""
-
-
-class FileReceipt(msgspec.Struct, frozen=True):
-    """One file, its path from the top of the output."""
-
-    path: str
-    rows: int
-    bytes: int
-    sha256: str
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,20 +212,6 @@ class ShardWriter:
         return path.with_name(f".{path.name}{self._mark}")
 
 
-def write_durably(path: Path, data: bytes) -> None:
-    """Write a small file, all or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
 def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
     """Write a table that the driver made as the file *name* below *out*, all or nothing."""
     path = out / name
@@ -244,29 +219,6 @@ def put_table(out: Path, name: str, table: pa.Table) -> FileReceipt:
     pq.write_table(table.replace_schema_metadata(None), beside, compression="zstd")
     beside.replace(path)
     return receipt_of(out, name, table.num_rows)
-
-
-def receipt_of(out: Path, name: str, rows: int) -> FileReceipt:
-    """The receipt of the file *name* below *out*.  Raises `OSError`."""
-    return FileReceipt(name, rows, (out / name).stat().st_size, file_sha256(out / name))
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file.  Raises `OSError`."""
-    digest = sha256()
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def is_sound(out: Path, file: FileReceipt) -> bool:
-    """Whether a file is there, and as its receipt says."""
-    path = out / file.path
-    try:
-        return path.stat().st_size == file.bytes and file_sha256(path) == file.sha256
-    except OSError:
-        return False
 
 
 def earned(job: Job, shards: Iterable[int]) -> Iterator[Receipt]:

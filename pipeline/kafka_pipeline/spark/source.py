@@ -46,7 +46,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from kafka_pipeline.columnar import read_chunks
-from kafka_pipeline.columnar.scan import ALL, Bounds, scan_stretch
+from kafka_pipeline.columnar.scan import scan_stretch
+from kafka_pipeline.reading import ALL, Bounds
 from kafka_pipeline.segments import files, listing, splits, tables
 from kafka_pipeline.segments.splits import Stretch
 
@@ -162,7 +163,7 @@ class ReadOptions:
         """The rows of *stretches*.  Raises `OSError`."""
         bounds = ALL if self.view == "errors" else bounds
         for stretch in stretches:
-            with files.open_segment(stretch.path) as opened:
+            with files.open_segment(stretch.path, map_it=True) as opened:
                 source = files.stretch_source(opened, stretch.end)
                 for chunk in scan_stretch(source, stretch.start, stretch.end, bounds=bounds):
                     rows = tables.chunk_table(chunk, self.view, schema, stretch.path)
@@ -275,7 +276,7 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """Where the stream goes on to in a segment; never back, even if the broker has cut it off."""
         if begin >= segment.size:
             return begin
-        with files.open_segment(segment.path) as source:
+        with files.open_segment(segment.path, map_it=True) as source:
             return splits.whole_entries(source, begin, segment.size)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentPartition]:
@@ -284,7 +285,7 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         for path, stop in sorted(end.items()):
             begin = start.get(path, 0)
             if begin < stop:
-                with files.open_segment(path) as source:
+                with files.open_segment(path, map_it=True) as source:
                     cuts = list(splits.boundaries(source, begin, stop, self.options.split))
                 stretches += [
                     Stretch(path, one, other) for one, other in zip([begin, *cuts], [*cuts, stop], strict=True)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.conformance.reporting.conftest import graded_report
 
+from kafka_conformance import reports
 from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import html
 from kafka_conformance.reports.collection import Collection, collect, read_collection
@@ -113,8 +114,8 @@ def test_nothing_comes_from_outside(page: str) -> None:
     assert policy
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
-    assert not re.search(r"url\(|@import", html.asset("page.css"))
-    scripts = "".join(html.asset(name) for name in ("shared.js", "page.js", "cross.js"))
+    assert not re.search(r"url\(|@import", reports.asset("page.css"))
+    scripts = "".join(reports.asset(name) for name in ("shared.js", "page.js", "cross.js"))
     assert not re.search(r"fetch\(|XMLHttp|import\(|innerHTML|insertAdjacent|document\.write|eval", scripts)
 
 
@@ -329,7 +330,7 @@ def test_page_is_small(page: str, wrong: Path) -> None:
         collect(read_collection([wrong] * 1 + [wrong / each.name for each in wrong.iterdir() if each.is_dir()] * 2))
     )
 
-    fixed = sum(len(html.asset(name)) for name in ("page.css", "shared.js", "page.js"))
+    fixed = sum(len(reports.asset(name)) for name in ("page.css", "shared.js", "page.js"))
     assert len(page) - fixed < 1024 * len(details(page))
     assert len(many) < 2 * len(page)
 

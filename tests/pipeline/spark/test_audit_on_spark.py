@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -16,7 +18,7 @@ pytest.importorskip("numba")
 
 from tests.pipeline.spark.commands import finished, kafkaproof
 
-from kafka_pipeline.audit.job import Audit, audit
+from kafka_pipeline.audit.job import Audit, audit, audit_here
 from kafka_pipeline.audit.joining import join_summaries
 from kafka_pipeline.audit.local import tasks_of
 from kafka_pipeline.audit.stretch import judge_stretch
@@ -51,6 +53,28 @@ def test_it_says_what_one_process_says(audited: Audit, logs: Path, closed: Opene
     again = audit(closed, audited)
     assert again.severities == report["severities"]
     assert again.severities["error"] > 0
+
+
+def test_processes_write_what_spark_writes(audited: Audit, tmp_path: Path, tree: Tree) -> None:
+    """Every file of the output is the same to the byte, also where the work is divided otherwise."""
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        audit_here(replace(audited, out=out), processes)
+        assert tree(out) == tree(audited.out)
+
+
+def test_audit_runs_on_spark(audited: Audit, logs: Path, tmp_path: Path, tree: Tree) -> None:
+    """`audit --spark` and `audit --master` hand the same work to Spark."""
+    out = tmp_path / "out"
+    command = ["audit", str(logs), "--now", str(audited.now_ms), "--split", "1", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "kafkaproof", *command, "--spark", "--master", "local[1]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert tree(out) == tree(audited.out)
 
 
 def test_a_bad_report_is_made_again(opened: Opener, audited: Audit, tmp_path: Path, tree: Tree) -> None:

@@ -75,7 +75,7 @@ def test_the_quicker_way_gives_the_same_rows(view: Any, spark: Any, log: Path) -
 
 def test_the_quicker_way_passes_over_batches(spark: Any, log: Path) -> None:
     """Bounds leave whole batches out, and only the requested columns are read."""
-    from kafka_pipeline.columnar.scan import Bounds
+    from kafka_pipeline.reading import Bounds
     from kafka_pipeline.spark.source import segments
 
     frame = segments(spark, str(log), columns=["value", "offset"], bounds=Bounds(402, 405))
@@ -106,7 +106,7 @@ def test_headers_bound_what_is_read(log: Path) -> None:
     """Filters on offsets and times become bounds; others, and those of the errors, do not."""
     from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan, Not
 
-    from kafka_pipeline.columnar.scan import ALL
+    from kafka_pipeline.reading import ALL
     from kafka_pipeline.spark.source import KafkaSegments, ReadOptions, SegmentReader
 
     def bounds(view: str, *filters: Any) -> tuple[int, ...]:

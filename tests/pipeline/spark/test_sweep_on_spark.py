@@ -12,8 +12,8 @@ import pytest
 
 from kafka_pipeline.jobs.generate import Generate
 from kafka_pipeline.jobs.sweep import Sweep, clusters_of, folder_of_testee, sweep_testees
-from kafka_pipeline.spark.manifest import OtherRun, complete, read_manifest
-from kafka_pipeline.spark.shards import OLD_COLUMNS, ShardsFailed, receipt_of
+from kafka_pipeline.spark.manifest import OtherRun, complete, read_manifest, receipt_of
+from kafka_pipeline.spark.shards import OLD_COLUMNS, ShardsFailed
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ class LatePipeline(LazyGroup):
         "sweep": ("kafkaproof.commands.pipeline.sweep:sweep", "Put generated cases to testees, and compare them."),
         "campaign": ("kafkaproof.commands.pipeline.campaign:campaign", "Fuzz on the executors, round by round."),
         "audit": (
-            "kafkaproof.commands.pipeline.audit:audit",
+            "kafkaproof.commands.audit:pipeline_audit",
             "Judge log directories: every rule that data at rest can break.",
         ),
         "case": ("kafkaproof.commands.pipeline.generate:case_command", "Make one generated case again, alone."),

@@ -60,7 +60,7 @@ DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-py
     help="Deduplicate and shrink findings at the end.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@spark_options
+@spark_options()
 @click.pass_context
 def campaign(
     ctx: click.Context,

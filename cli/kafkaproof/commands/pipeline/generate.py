@@ -99,7 +99,7 @@ def print_generated_case(made: dict[str, Any]) -> None:
 )  # fmt: skip
 @click.option("--check", "checks", is_flag=True, help="Write nothing: fail if what is there is not what is made now.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@spark_options
+@spark_options()
 @click.pass_context
 def generate(
     ctx: click.Context,
@@ -186,7 +186,7 @@ def pack_command(file: Path) -> None:
 @click.command("doctor")
 @click.option("--tasks", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="Tasks that look.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@spark_options
+@spark_options()
 @click.pass_context
 def doctor(
     ctx: click.Context, tasks: int, as_json: bool, master: str, conf: tuple[str, ...], environment: Path | None

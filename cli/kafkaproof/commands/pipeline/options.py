@@ -24,10 +24,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 out_option = click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), required=True, metavar="DIR", help="The output."
 )
-_MASTER = click.option(
-    "--master", default="local[*]", show_default=True, metavar="URL",
-    help="Where Spark runs: local[N], spark://HOST:PORT, …",
-)  # fmt: skip
 _CONF = click.option("--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.")
 _ENVIRONMENT = click.option(
     "--environment", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
@@ -35,9 +31,13 @@ _ENVIRONMENT = click.option(
 )  # fmt: skip
 
 
-def spark_options(command: Command) -> Command:
+def spark_options(*, default: str | None = "local[*]") -> Callable[[Command], Command]:
     """The options `--master`, `--conf` and `--environment`."""
-    return _MASTER(_CONF(_ENVIRONMENT(command)))
+    master = click.option(
+        "--master", default=default, show_default=True, metavar="URL",
+        help="Where Spark runs: local[N], spark://HOST:PORT, …",
+    )  # fmt: skip
+    return lambda command: master(_CONF(_ENVIRONMENT(command)))
 
 
 def opener(
@@ -74,27 +74,31 @@ def steps(rows: int, total: int, unit: str = "cases") -> Iterator[Callable[[str]
 
 
 @contextmanager
-def exits() -> Iterator[None]:
-    """Ends a command as all of ours end, with one line that says why."""
+def exits(*, resumes: bool = True) -> Iterator[None]:
+    """Ends a command as all of ours end, with one line that says why, and whether the same command goes on."""
+    goes_on = "the same command goes on" if resumes else ""
     try:
         with _interrupts():
             yield
     except PipelineError as error:
         _end(str(error), CANNOT_RUN)
-    except click.ClickException:
+    except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
         raise
     except KeyboardInterrupt:
-        _end("interrupted; the same command goes on", INTERRUPTED)
+        _end("; ".join(filter(None, ("interrupted", goes_on))), INTERRUPTED)
     except Exception as error:
         from kafka_pipeline.spark.manifest import OtherRun
-        from kafka_pipeline.spark.shards import ShardsFailed
 
         if isinstance(error, OtherRun):
             raise click.UsageError(str(error)) from None
-        if isinstance(error, ShardsFailed):
+        # It imports Arrow, which is not installed everywhere.
+        shards = sys.modules.get("kafka_pipeline.spark.shards")
+        if shards is not None and isinstance(error, shards.ShardsFailed):
             _end(f"{error}; what was done is kept, and the same command goes on", CANNOT_RUN)
         if isinstance(error, OSError):
-            _end(f"{error.strerror or error}; what was done is kept, and the same command goes on", CANNOT_RUN)
+            kept = f"what was done is kept, and {goes_on}" if resumes else ""
+            where = f"{error.filename}: " if error.filename else ""
+            _end("; ".join(filter(None, (f"{where}{error.strerror or error}", kept))), CANNOT_RUN)
         raise
 
 

@@ -26,7 +26,7 @@ MOST_SHOWN: Final = 20
               help="An output of `pipeline generate`.")  # fmt: skip
 @out_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-@spark_options
+@spark_options()
 @click.pass_context
 def sweep(
     ctx: click.Context,
