@@ -109,7 +109,7 @@ ROWS: Final = (
     ),
     GradeRow(
         "HOSTILE",
-        "A hostile peer can send a format that no supported release serves.",
+        "A hostile peer can send bytes that no supported release serves.",
         effects=UNSAFE,
         reaches=("retired",),
     ),
@@ -134,7 +134,7 @@ ROWS: Final = (
     GradeRow("NON_STRICT", "The rule is a recommendation, or the result is the same.", strengths=("should",)),
     GradeRow(
         "HOSTILE",
-        "Forged input is accepted, with other data than it contains.",
+        "Forged input is accepted.",
         effects=DECEIVED,
         reaches=("hostile",),
         expectations=("invalid",),
