@@ -57,7 +57,7 @@ class Installed:
         self, *arguments: str, path: str = "", more: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run the installed command in the empty folder."""
-        command = [self.folder / "bin" / "kafkaproof", *arguments]
+        command = [str(self.folder / "bin" / "kafkaproof"), *arguments]
         environment = self.environ(path, more)
         return subprocess.run(command, cwd=self.work, env=environment, capture_output=True, text=True, check=False)
 
@@ -434,7 +434,7 @@ def test_a_broker_out_of_the_wheel(installed: Installed) -> None:
     """`broker start` fetches Kafka, starts it from an empty folder, and leaves nothing when it is interrupted."""
     cache = {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}
     environment = installed.environ(os.environ["PATH"], cache)
-    command = [installed.folder / "bin" / "kafkaproof", "broker", "start", "4.4.0"]
+    command = [str(installed.folder / "bin" / "kafkaproof"), "broker", "start", "4.4.0"]
     with subprocess.Popen(command, cwd=installed.work, env=environment, stdout=subprocess.PIPE, text=True) as broker:
         assert broker.stdout
         line = broker.stdout.readline()

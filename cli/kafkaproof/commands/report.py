@@ -18,13 +18,15 @@ from kafka_conformance.reports.collection import (
     absent,
     cases_by_id,
     collect,
+    corpus_contents,
     counts,
     files,
     read_collection,
 )
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.keeping import reserved
-from kafka_conformance.runner.results import Results, Unusable, read_results
+from kafka_conformance.runner.kept_results import read_any_results
+from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.certify import declared_option
@@ -53,7 +55,8 @@ def report_results(
     """Write what RESULTS say: a page to look at, JSON, SARIF, JUnit, Markdown, badges and certificates.
 
     RESULTS are result.ndjson files, or directories as `certify --report` writes them; cross.ndjson of `cross` among
-    them has a page of its own.
+    them has a page of its own.  With --baseline, DIR/changes.md has tables of the profiles, causes and
+    cases that changed, as a comment on a pull request.
 
     Exit codes: 0 it is written or holds, 1 something is worse than before or does not hold, 2 usage.
     """
@@ -64,7 +67,7 @@ def report_results(
     if not paths or out is None:
         raise click.UsageError("give RESULTS and --out DIR, or --verify FILE")
     try:
-        old = () if baseline is None else [read_results(path) for path in files([baseline])]
+        old = () if baseline is None else [read_any_results(path, corpus_contents) for path in files([baseline])]
         crossed = cross.cross_files(paths)
         beside = cross.write_cross_files(crossed, out)
         plain = _plain(paths, crossed)
