@@ -317,7 +317,7 @@ def changed_job(folder: Path, address: str, text: str) -> Job:
 
 
 def test_one_comment_is_kept_up_to_date(service: tuple[str, type[Service]], tmp_path: Path) -> None:
-    """The first run writes a comment, later ones replace its text; nobody else's comment is replaced."""
+    """The first run writes a comment, later ones replace its text; comments of others stay."""
     address, served = service
     job = changed_job(tmp_path, address, "first")
     # What its first line will be can be computed: somebody wrote it before.
@@ -424,7 +424,7 @@ def test_the_key_of_the_cache_has_the_digest_of_the_build(tmp_path: Path) -> Non
 
 
 def test_the_cache_is_written_before_the_testee_runs() -> None:
-    """What is kept for later jobs is from before the first step that runs a testee."""
+    """The cache gets the build before the first step that runs a testee."""
     names = list(STEPS)
     assert names.index("Keep the build") < names.index("Certify")
 

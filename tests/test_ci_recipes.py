@@ -127,7 +127,7 @@ class Service:
         self.kind, self.project = kind, project
 
     def scripts(self) -> tuple[str, str]:
-        """What installs, and what certifies."""
+        """The script that installs, and the one that certifies."""
         if self.kind == "gitlab":
             return "\n".join(GITLAB["before_script"]), "\n".join(GITLAB["script"])
         install, certify = re.findall(r"sh '''\n(.*?)'''", JENKINS, re.DOTALL)

@@ -63,7 +63,7 @@ class Installed:
 
 
 def build(source: Path, folder: Path, *targets: str) -> list[Path]:
-    """What hatchling, the build backend, makes of *source* for *targets*."""
+    """The files that hatchling, the build backend, makes of *source* for *targets*."""
     options = [word for target in targets for word in ("--target", target)]
     command = [sys.executable, "-m", "hatchling", "build", *options, "--directory", str(folder)]
     done = subprocess.run(command, cwd=source, capture_output=True, text=True, check=False)

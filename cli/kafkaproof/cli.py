@@ -72,7 +72,7 @@ def need_own_sources(command: str, instead: str) -> None:
     """Refuse *command*, which writes into the packages, where they are installed and no checkout's.
 
     Raises:
-        CannotRunHere: the packages lie in an installation; *instead* says what the command takes in their place.
+        CannotRunHere: the packages are installed from a wheel; *instead* says what the command takes in their place.
     """
     from kafka_corpus.vectors import package_root
 

@@ -255,7 +255,7 @@ SIGNS: Final = {"new": "🔴 new", "graver": "🔴 graver", "more": "🟠 more c
 
 
 def changes_page(collection: Collection) -> str:
-    """What each run does otherwise than its baseline, as a comment on a pull request: profiles, causes, then cases."""
+    """Differences of each run from its baseline, as a comment on a pull request: profiles, causes, then cases."""
     compared = [entry for entry in collection.entries if entry.changes is not None]
     page = "## Kafkaproof: what changed\n"
     tables = ["\n".join(("", *_differences(entry), "")) for entry in compared]
