@@ -134,6 +134,19 @@ def bill_of_materials(root: Path = ROOT) -> Component:
     }
 
 
+def wheel_bill(root: Path = ROOT) -> Component:
+    """The document inside the wheel: what its own lock files name, fetched when a testee or broker is first used.
+
+    Packages of Python are requirements in the wheel's metadata; tools that work on the project are left out.
+    """
+    document = bill_of_materials(root)
+    shipped = [each for each in document["components"] if not each["bom-ref"].startswith("constraints-hashed.txt#")]
+    shipped = [each for each in shipped if not each["bom-ref"].startswith("conformance/brokers/")]
+    project = document["metadata"]["component"]
+    project |= {"type": "library", "purl": f"pkg:pypi/{project['name']}@{project['version']}"}
+    return document | {"components": [each | {"scope": "optional"} for each in shipped]}
+
+
 def main(arguments: list[str]) -> int:
     """Write or compare the document; exit code 1 if FILE is another one."""
     text = json.dumps(bill_of_materials(), indent=1, sort_keys=True) + "\n"

@@ -18,9 +18,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 # Actions that stay without a commit, with the reason.
-UNPINNED_ACTIONS: Final = {
-    "OWNER/kafkaproof@COMMIT": "a place to fill in: the reader's copy of this repository",
-}
+UNPINNED_ACTIONS: Final[dict[str, str]] = {}
 # npm packages whose install scripts run, with the reason; `npm rebuild NAME` in the recipe runs them.
 INSTALL_SCRIPTS: Final = {
     "lz4": "compiles the binding that kafkajs-lz4 needs; there is no build of it to download",
@@ -34,6 +32,9 @@ UNLOCKED: Final = {
 }
 # pip commands that fetch by versions or ranges, with the reason.
 UNHASHED_INSTALLS: Final = {
+    'pip install --python empty dist/*."$KIND"': (
+        "release.yml installs the file that it has built; uv verifies the hashes of all that the file requires"
+    ),
     'pip install --quiet --disable-pip-version-check "$HERE"': (
         "action.yml installs beside the codec of the caller, whose versions of shared packages it must not replace"
     ),

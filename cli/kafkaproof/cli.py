@@ -76,6 +76,18 @@ class CannotRunHere(click.ClickException):
         click.echo(self.message, file=file, err=True)
 
 
+def need_own_sources(command: str, instead: str) -> None:
+    """Refuse *command*, which writes into the packages, where they are installed and no checkout's.
+
+    Raises:
+        CannotRunHere: the packages are installed from a wheel; *instead* says what the command takes in their place.
+    """
+    from kafka_corpus.vectors import package_root
+
+    if not (package_root().parents[1] / "pyproject.toml").is_file():
+        raise CannotRunHere(f"`{command}` writes into a checkout, and this is an installed package; {instead}")
+
+
 class SpeaksNoProtocol(CannotRunHere):
     """The command line names a program that is no testee."""
 

@@ -14,7 +14,7 @@ from kafka_brokers import jars, java
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import RELEASES, Release, find_release
-from kafkaproof.cli import OK, say_json
+from kafkaproof.cli import OK, need_own_sources, say_json
 from kafkaproof.commands.broker_answers import compare_command, record_command
 from kafkaproof.commands.broker_certify import certify_broker
 
@@ -116,6 +116,7 @@ def _announce(running: JvmBroker, as_json: bool) -> None:
 @click.argument("release", nargs=-1)
 def lock_command(release: tuple[str, ...]) -> None:
     """Fetch the jars of each RELEASE, or of all, and write their SHA-256 into the lock file of this package."""
+    need_own_sources("kafkaproof broker lock", "the lock file of this release stays as it is")
     for each in [find_release(name) for name in release] or RELEASES:
         entries = jars.lock_jars([each])[each.name]
         click.echo(f"{each.name}: {len(entries)} jars")

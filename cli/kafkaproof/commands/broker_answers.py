@@ -21,7 +21,7 @@ from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
 from kafka_corpus.vectors import load_vectors, package_root
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, need_own_sources, say_json
 
 DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
 MOST_SHOWN: Final = 40
@@ -63,6 +63,8 @@ def record_command(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     run = _Run(_cases(only), root or package_root(), folder, again or only_check, only_check, _starter(contained))
     click.get_current_context().with_resource(reserved(folder, hint="--dir DIR writes into another directory"))
+    if root is None and not only_check:
+        need_own_sources("kafkaproof broker record", "--root DIR writes into a copy, --check only compares")
     code, said = OK, []
     try:
         for release in [find_release(name).name for name in releases] or [each.name for each in RELEASES]:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kafkaproof.cli import need_own_sources
+
 if TYPE_CHECKING:
     from kafka_corpus.case import Case
     from kafka_corpus.compiler import Compiled
@@ -22,6 +24,11 @@ def _package_root() -> Path:
     from kafka_corpus.vectors import package_root
 
     return package_root()
+
+
+def _check_writable(root: Path, command: str) -> None:
+    if root == _package_root():
+        need_own_sources(f"kafkaproof {command}", "--root DIR writes into a copy")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
@@ -69,6 +76,7 @@ def compile_command(
         return
     from kafka_corpus.vector_format import UNRELEASED
 
+    _check_writable(root, "corpus compile")
     if rewrite_ids and not UNRELEASED:
         raise click.UsageError("the corpus is released: its ids stay as they are")
     compiled = _compiled(root, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
@@ -343,6 +351,7 @@ def add_command(name: str, version: str, replies: Iterable[bytes], root: Path, a
     from kafka_corpus.evidence import clients
     from kafka_corpus.vectors import load_vectors
 
+    _check_writable(root, "corpus evidence add")
     try:
         recording = clients.record_replies(replies, load_vectors(root=root), name=name, version=version)
         whole = clients.with_recording(evidence.load_evidence(root), recording)

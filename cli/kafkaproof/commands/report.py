@@ -25,6 +25,7 @@ from kafka_conformance.reports.collection import (
     absent,
     cases_by_id,
     collect,
+    corpus_contents,
     counts,
     files,
     read_collection,
@@ -35,7 +36,8 @@ from kafka_conformance.reports.programme import VALID_DAYS, codec_release, expir
 from kafka_conformance.reports.signature import SignerEntry
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.keeping import reserved
-from kafka_conformance.runner.results import Results, Unusable, read_results
+from kafka_conformance.runner.kept_results import read_any_results
+from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect, find_testee, testee_at
@@ -87,7 +89,8 @@ def report_results(
     """Write what RESULTS say: a page to look at, JSON, SARIF, JUnit, Markdown, badges and certificates.
 
     RESULTS are result.ndjson files, or directories as `certify --report` writes them; cross.ndjson of `cross` among
-    them has a page of its own.
+    them has a page of its own.  With --baseline, DIR/changes.md has tables of the profiles, causes and
+    cases that changed, as a comment on a pull request.
 
     --verify prints the strongest statement that was checked: consistent (the certificate agrees with itself and its
     result), authentic (a key in --signers signed it, too), or re-run (--rerun: its profiles passed again here).
@@ -110,7 +113,7 @@ def report_results(
     if not paths or out is None:
         raise click.UsageError("give RESULTS and --out DIR, or --verify FILE")
     try:
-        old = () if baseline is None else [read_results(path) for path in files([baseline])]
+        old = () if baseline is None else [read_any_results(path, corpus_contents) for path in files([baseline])]
         crossed = cross.cross_files(paths)
         beside = cross.write_cross_files(crossed, out)
         plain = _plain(paths, crossed)

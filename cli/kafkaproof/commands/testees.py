@@ -56,6 +56,7 @@ def line(check: SmokeCheck) -> Text:
 
 # States of a build in JSON, and as text.
 STATES: Final = {"built": "built", "ready": "already built", "skipped": "left out", "failed": "failed"}
+NOT_BUILT: Final = "to build"
 
 
 @click.group(invoke_without_command=True)
@@ -115,24 +116,26 @@ def _show(listed: list[dict[str, Any]]) -> None:
 @testees.command("build")
 @click.argument("names", metavar="NAME[@VERSION]...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Build all that have something to build.")
+@click.option("--dry-run", is_flag=True, help="Build nothing; print the state and the folder of each build.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
-def build_testees_command(names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+def build_testees_command(names: tuple[str, ...], everything: bool, dry_run: bool, as_json: bool) -> None:
     """Build testees in other languages, with pinned versions, unless that has been done.
 
     Builds go into the user's cache. One line for each testee says whether it was built, was built before, or is left
-    out because its toolchain is missing. Exit code 3 if a build failed, if none of the testees can be built, or if a
+    out because its toolchain is missing. A folder's name has a digest of sources, commands, platform and compilers: a
+    cache of CI can be kept under this name. Exit code 3 if a build failed, if none of the testees can be built, or if a
     testee that was named is left out.
     """
     if everything == bool(names):
         raise click.UsageError("say which testees to build, or --all")
     done = []
     for known in _to_build(names):
-        done.append(_build(known))
+        done.append(_planned(known) if dry_run else _build(known))
         if not as_json:
             click.echo(_line(known, done[-1]))
     if as_json:
         say_json({"testees": done})
-    elif everything:
+    elif everything and not dry_run:
         click.echo(_summary(done))
     sys.exit(_exit_code(done, lenient=everything))
 
@@ -173,14 +176,30 @@ def _build(known: KnownTestee) -> dict[str, Any]:
     except recipe.BuildError as error:
         state, why = "failed", str(error)
     seconds = round(time.monotonic() - before, 1)
-    return {"name": known.name, "version": known.version(), "state": state, "why": why, "seconds": seconds}
+    return _state(known, state, why) | {"seconds": seconds}
+
+
+def _planned(known: KnownTestee) -> dict[str, Any]:
+    """The same without a build."""
+    missing = known.missing()
+    if missing and not (known.recipe and recipe.is_built(known.recipe)):
+        return _state(known, "skipped", known.reason(missing))
+    return _state(known, "ready" if known.recipe is None or recipe.is_built(known.recipe) else NOT_BUILT, "")
+
+
+def _state(known: KnownTestee, state: str, why: str) -> dict[str, Any]:
+    folder = recipe.build_directory(known.recipe, recipe.default_directory()) if known.recipe else ""
+    return {"name": known.name, "version": known.version(), "state": state, "why": why, "folder": str(folder)}
 
 
 def _line(known: KnownTestee, done: dict[str, Any]) -> str:
     took = f" in {done['seconds']} s" if done["state"] == "built" else ""
     why = f": {done['why']}" if done["why"] else ""
     name = done["name"] if "@" in done["name"] else f"{done['name']} {done['version']}"
-    state = "nothing to build" if known.recipe is None and done["state"] == "ready" else STATES[done["state"]]
+    nothing = known.recipe is None and done["state"] == "ready"
+    state = "nothing to build" if nothing else STATES.get(done["state"], NOT_BUILT)
+    if done["folder"] and "seconds" not in done and not why:
+        return f"{name}: {state}, {done['folder']}"
     return f"{name}: {state}{took}{why}"
 
 

@@ -19,8 +19,9 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from kafka_conformance.judge.grade import grade_rank
 from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, Outcome, outcome_rank
-from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, PassCriteria
+from kafka_conformance.reports.profiles import DEFAULT_CRITERIA, CaseProfile, FoundCause, PassCriteria, ProfileResult
 from kafka_conformance.reports.summary import Report, make
 from kafka_conformance.runner import kept_results, results
 from kafka_conformance.runner.deviations import Deviation
@@ -115,6 +116,101 @@ def counts(found: Sequence[CollectionChange]) -> dict[Kind, int]:
     return {kind: counter[kind] for kind in KINDS}
 
 
+CauseChangeKind = Literal[
+    "new",  # a cause that no finding had before
+    "graver",  # its gravest finding has a graver grade
+    "more",  # it has more cases
+    "fewer",
+    "milder",
+    "gone",
+    "open",  # it has no finding, and none of its cases is answered: no sign that it is fixed
+]
+CAUSE_CHANGE_KINDS: Final[tuple[CauseChangeKind, ...]] = get_args(CauseChangeKind)
+
+
+@dataclass(frozen=True, slots=True)
+class CauseChange:
+    """A cause that is not as it was; `before` and `now` are its gravest form, None if it has no finding.
+
+    `cases` are the numbers of its cases before and now, of all grades but INFO.
+    """
+
+    kind: CauseChangeKind
+    before: FoundCause | None
+    now: FoundCause | None
+    cases: tuple[int, int]
+
+    @property
+    def cause(self) -> FoundCause:
+        """The cause as it is now, or as it was."""
+        found = self.now or self.before
+        assert found is not None
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChange:
+    """A profile whose result is not as it was; None if it is not announced."""
+
+    profile: CaseProfile
+    before: ProfileResult | None
+    now: ProfileResult | None
+
+
+def cause_changes(old: Report, new: Report) -> tuple[CauseChange, ...]:
+    """The causes that differ, worse ones first."""
+    before, now = _causes_by_id(old), _causes_by_id(new)
+    answered = {line.case for line in new.results.lines if line.outcome not in OPEN}
+    found = []
+    for name in before.keys() | now.keys():
+        was, is_ = before.get(name, ()), now.get(name, ())
+        kind = _cause_change_kind(was, is_, answered)
+        if kind is not None:
+            sizes = (len(_cases_of(was)), len(_cases_of(is_)))
+            found.append(CauseChange(kind, next(iter(was), None), next(iter(is_), None), sizes))
+    order = CAUSE_CHANGE_KINDS.index
+    return tuple(sorted(found, key=lambda each: (order(each.kind), grade_rank(each.cause.grade), each.cause.id)))
+
+
+def _causes_by_id(report: Report) -> dict[str, tuple[FoundCause, ...]]:
+    """The forms of each cause, one for each grade, the gravest first."""
+    found: dict[str, tuple[FoundCause, ...]] = {}
+    for cause in report.profiled.causes:
+        found[cause.id] = (*found.get(cause.id, ()), cause)
+    return found
+
+
+def _cases_of(forms: Iterable[FoundCause]) -> set[str]:
+    return {case for form in forms for case in form.cases}
+
+
+def _cause_change_kind(
+    was: Sequence[FoundCause], is_: Sequence[FoundCause], answered: set[str]
+) -> CauseChangeKind | None:
+    if not is_:
+        return "gone" if _cases_of(was) & answered else "open"
+    if not was:
+        return "new"
+    by = grade_rank(is_[0].grade) - grade_rank(was[0].grade)
+    if by:
+        return "graver" if by < 0 else "milder"
+    more = len(_cases_of(is_)) - len(_cases_of(was))
+    return None if not more else "more" if more > 0 else "fewer"
+
+
+def profile_changes(old: Report, new: Report) -> tuple[ProfileChange, ...]:
+    """The profiles whose grade or number of failing cases differs, in their order."""
+    before = {each.profile: each for each in old.profiled.profiles}
+    now = {each.profile: each for each in new.profiled.profiles}
+    names = dict.fromkeys((*before, *now))
+    pairs = [ProfileChange(name, before.get(name), now.get(name)) for name in names]
+    return tuple(each for each in pairs if _weight(each.before) != _weight(each.now))
+
+
+def _weight(result: ProfileResult | None) -> tuple[str, int, int] | None:
+    return None if result is None else (result.grade, result.fail_causes, result.required - result.passed)
+
+
 def matching(new: Sequence[Results], old: Sequence[Results]) -> list[Results | None]:
     """The one of *old* that is of the same testee, for each of *new*.
 
@@ -162,6 +258,7 @@ class CollectionEntry:
         lines: its cases by id.
         changes: what it does otherwise than a run before; None if it is compared with none.
         changed: the same by case.
+        baseline: the run before; None if it is compared with none.
     """
 
     report: Report
@@ -170,6 +267,7 @@ class CollectionEntry:
     lines: Mapping[str, ResultLine]
     changes: tuple[CollectionChange, ...] | None
     changed: Mapping[str, CollectionChange]
+    baseline: Report | None = None
 
     @property
     def results(self) -> Results:
@@ -289,17 +387,23 @@ def collect(
     """The runs *made*, each compared with the one of *old* that is of the same testee."""
     labels, folders = _labels([each.results for each in made]), _folders(made)
     partners = matching([each.results for each in made], old)
+    known = cases_by_id() if cases is None else cases
     entries = [
-        _entry(each, label, folder, partner)
+        _entry(each, label, folder, None if partner is None else _as_now(partner, each, known))
         for each, label, folder, partner in zip(made, labels, folders, partners, strict=True)
     ]
-    return Collection(tuple(entries), cases_by_id() if cases is None else cases, corpus_hash(), not_run)
+    return Collection(tuple(entries), known, corpus_hash(), not_run)
 
 
-def _entry(made: Report, label: str, folder: str, partner: Results | None) -> CollectionEntry:
-    found = None if partner is None else collection_changes(partner, made.results)
+def _as_now(partner: Results, made: Report, cases: Mapping[str, Case]) -> Report:
+    """The report on the run before, graded as *made* is, with the same deviations."""
+    return remade(partner, cases, made.declared, made.path, made.criteria)
+
+
+def _entry(made: Report, label: str, folder: str, baseline: Report | None) -> CollectionEntry:
+    found = None if baseline is None else collection_changes(baseline.results, made.results)
     lines = {line.case: line for line in made.results.lines}
-    return CollectionEntry(made, label, folder, lines, found, {each.case: each for each in found or ()})
+    return CollectionEntry(made, label, folder, lines, found, {each.case: each for each in found or ()}, baseline)
 
 
 def _labels(done: Sequence[Results]) -> list[str]:

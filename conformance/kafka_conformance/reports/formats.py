@@ -23,7 +23,17 @@ from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, PROFILES, Grade, grade_rank
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.reports import page_environment
-from kafka_conformance.reports.collection import Collection, CollectionChange, CollectionEntry, counts, shape
+from kafka_conformance.reports.collection import (
+    CauseChange,
+    Collection,
+    CollectionChange,
+    CollectionEntry,
+    cause_changes,
+    counts,
+    profile_changes,
+    said,
+    shape,
+)
 from kafka_conformance.reports.html import words
 from kafka_conformance.reports.profiles import (
     BROKER,
@@ -237,6 +247,84 @@ def _causes(entry: CollectionEntry) -> Iterator[str]:
     if info:
         yield f"{info:,} findings of grade INFO are not listed.\n"
     yield "</details>"
+
+
+# A comment on GitHub has 65,536 characters at most; what is longer is left out, the least important first.
+MAX_CHANGES_PAGE: Final = 60_000
+SIGNS: Final = {"new": "🔴 new", "graver": "🔴 graver", "more": "🟠 more cases", "fewer": "🟢 fewer cases",
+                "milder": "🟢 milder", "gone": "🟢 gone", "open": "➖ no answer now"}  # fmt: skip
+
+
+def changes_page(collection: Collection) -> str:
+    """Differences of each run from its baseline, as a comment on a pull request: profiles, causes, then cases."""
+    compared = [entry for entry in collection.entries if entry.changes is not None]
+    page = "## Kafkaproof: what changed\n"
+    tables = ["\n".join(("", *_differences(entry), "")) for entry in compared]
+    details = ["\n".join(("", *_changed_cases(entry), "")) for entry in compared if entry.changes]
+    end = f"\nCorpus {code(collection.corpus[:12])}. One case: `kafkaproof explain --case ID`.\n"
+    left_out = 0
+    for part in (*tables, *details):
+        if len(page) + len(part) + len(end) > MAX_CHANGES_PAGE:
+            left_out += 1
+        else:
+            page += part
+    return page + (f"\nThis page is cut: {left_out:,} tables are in the report only.\n" if left_out else "") + end
+
+
+def _differences(entry: CollectionEntry) -> Iterator[str]:
+    assert entry.baseline is not None
+    before, now = entry.baseline, entry.report
+    profiles, causes = profile_changes(before, now), cause_changes(before, now)
+    version = said(before.results, "version")
+    than = f" (before: {code(version)})" if version != entry.version else ""
+    counted = Counter(SIGNS[each.kind].partition(" ")[2] for each in causes)
+    words_of_it = ", ".join(f"{number:,} {name}" for name, number in counted.items())
+    changed = f"causes: {words_of_it}" if causes else "same causes"
+    yield f"### {code(entry.label)} {code(entry.version)}{than}: {changed}"
+    yield from _doubts(entry)
+    if profiles:
+        yield "\n| profile | before | now |\n|---|---|---|"
+    for change in profiles:
+        cells = " | ".join(_profile_cell(each) or "not announced" for each in (change.before, change.now))
+        yield f"| {change.profile} | {cells} |"
+    if causes:
+        yield "\n| change | grade | cause | profile | cases | smallest |\n|---|---|---|---|--:|---|"
+    yield from map(_cause_row, causes[:MOST_CAUSES])
+    if len(causes) > MOST_CAUSES:
+        yield f"\nand {len(causes) - MOST_CAUSES:,} more in the report"
+    if not profiles and not causes:
+        yield f"\nNo profile and no cause changed: {len(now.profiled.causes):,} causes, as before."
+
+
+def _doubts(entry: CollectionEntry) -> Iterator[str]:
+    """Reasons why a difference may be none of the codec's."""
+    assert entry.baseline is not None
+    before, now = entry.baseline.results, entry.results
+    for done, which in ((before, "The baseline"), (now, "This run")):
+        if not done.complete:
+            yield f"\n{which} is incomplete."
+    if before.header.only != now.header.only:
+        yield "\nThe two runs selected different cases."
+    elif before.header.corpus != now.header.corpus:
+        yield "\nThe baseline was run on another corpus: a new case can be a new cause."
+
+
+def _cause_row(change: CauseChange) -> str:
+    cause, (was, is_) = change.cause, change.cases
+    grade = words(cause.grade)
+    if change.kind in ("graver", "milder") and change.before is not None:
+        grade = f"{words(change.before.grade)} → {grade}"
+    cells = (SIGNS[change.kind], grade, f"{_escaped(cause.title)} {code(cause.id)}", cause.profile)
+    return f"| {' | '.join(cells)} | {was:,} → {is_:,} | {code(cause.smallest)} |"
+
+
+def _changed_cases(entry: CollectionEntry) -> Iterator[str]:
+    found = entry.changes or ()
+    counted = ", ".join(f"{number:,} {kind}" for kind, number in counts(found).items() if number)
+    yield f"<details><summary>{code(entry.label)}: cases that changed: {counted}</summary>\n"
+    _, *table = _changes(entry, found)
+    yield from table
+    yield "\n</details>"
 
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"

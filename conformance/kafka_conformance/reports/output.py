@@ -7,17 +7,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from kafka_conformance.reports import certificate, html, picture, summary
 from kafka_conformance.reports.collection import (
     NOT_RUN,
     Collection,
     CollectionChange,
     CollectionEntry,
+    cause_changes,
     collect,
     counts,
     folder_name,
+    profile_changes,
 )
-from kafka_conformance.reports.formats import badge_endpoint, badge_picture, collection_summary, junit, sarif
+from kafka_conformance.reports.formats import (
+    badge_endpoint,
+    badge_picture,
+    changes_page,
+    collection_summary,
+    junit,
+    sarif,
+)
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import keeping, results
 from kafka_conformance.runner.kept_results import is_kept
@@ -79,6 +90,8 @@ def write_together(made: Sequence[Report], formats: Sequence[str], folder: Path,
 
 # The files of `write_outputs` that are about all runs.
 WHOLE: Final = ("index.html", "report.json", "report.sarif", "summary.md", "matrix.json", "matrix.svg")
+# Beside them if there is a baseline.
+CHANGES: Final = "changes.md"
 
 
 def check_outputs(collection: Collection, folder: Path) -> None:
@@ -115,6 +128,10 @@ def write_outputs(
         picture.matrix_svg(picture.counted(collection)).encode(),
     )
     written = [_write(folder / name, content) for name, content in zip(WHOLE, contents, strict=True)]
+    if any(entry.changes is not None for entry in collection.entries):
+        written.append(_write(folder / CHANGES, changes_page(collection).encode()))
+    else:
+        (folder / CHANGES).unlink(missing_ok=True)
     keeping.record_pages(folder, WHOLE, [entry.folder for entry in collection.entries])
     for entry in collection.entries:
         written += [
@@ -153,8 +170,14 @@ def output_document(collection: Collection) -> dict[str, Any]:
 
 
 def _document(entry: CollectionEntry) -> dict[str, Any]:
-    found = entry.changes
-    compared = None if found is None else {"counts": counts(found), "cases": [_changed(each) for each in found]}
+    compared = None
+    if entry.changes is not None and entry.baseline is not None:
+        compared = {
+            "counts": counts(entry.changes),
+            "cases": [_changed(each) for each in entry.changes],
+            "profiles": msgspec.to_builtins(profile_changes(entry.baseline, entry.report)),
+            "causes": msgspec.to_builtins(cause_changes(entry.baseline, entry.report)),
+        }
     return (
         {"label": entry.label, "folder": entry.folder} | summary.report_document(entry.report) | {"baseline": compared}
     )

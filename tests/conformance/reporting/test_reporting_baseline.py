@@ -1,6 +1,7 @@
 """Changes from one run to another are reported."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.reports.collection import collection_changes, counts, matching
+from kafka_conformance.reports.formats import MAX_CHANGES_PAGE
 from kafka_conformance.runner import results
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
 from kafkaproof.cli import kafkaproof
@@ -153,3 +155,85 @@ def test_a_baseline_of_somebody_else(whole: Whole, tmp_path: Path) -> None:
     paths = [whole("a", "1"), whole("b", "1")]
 
     assert report(*paths, "--out", tmp_path / "out", "--baseline", whole("c", "1")).exit_code == 2
+
+
+KEPT = Path(__file__).resolve().parents[3] / "results"
+
+
+@pytest.mark.slow
+def test_changes_of_real_codecs(tmp_path: Path) -> None:
+    """A page on two kept results says which profiles and causes changed, and JSON says the same."""
+    names = ("kafka-python-3.0.12.ndjson", "aiokafka-0.14.0.ndjson")
+    old, new = (KEPT / name for name in names)
+    assert report(new, "--out", tmp_path, "--baseline", old).exit_code == 1
+    page = (tmp_path / "changes.md").read_text(encoding="utf-8")
+    (compared,) = (each["baseline"] for each in json.loads((tmp_path / "report.json").read_bytes())["testees"])
+    kinds = {(each["kind"], (each["now"] or each["before"])["id"]) for each in compared["causes"]}
+
+    assert len(page) < MAX_CHANGES_PAGE
+    assert {("new", "lz4-in-v0-refused"), ("gone", "inner-magic-ignored")} <= kinds
+    assert ("fewer", "inner-size-endless-loop") in kinds
+    for kind, name in kinds:
+        (row,) = (line for line in page.splitlines() if f"<code>{name.replace('-', '&#45;')}</code>" in line)
+        assert {"new": "🔴 new", "more": "🟠 more", "fewer": "🟢 fewer", "gone": "🟢 gone"}[kind] in row
+    assert "| producer-legacy | ✅ pass | not announced |" in page
+    assert {each["profile"] for each in compared["profiles"]} == {
+        "consumer", "consumer-legacy", "producer-legacy", "hostile",
+    }  # fmt: skip
+
+
+def changes(old: Path, new: Path, out: Path) -> str:
+    """The page on what changed from *old* to *new*."""
+    assert report(new, "--out", out, "--baseline", old).exit_code in {0, 1}
+    return (out / "changes.md").read_text(encoding="utf-8")
+
+
+def test_changes_of_causes(whole: Whole, tmp_path: Path) -> None:
+    """A cause is new, has more or fewer cases, or is gone; a cause whose cases are skipped now is not gone."""
+    lines = results.read_results(whole("seed", "0")).lines
+    one, two = [line.case for line in lines if line.area == "v2_shapes" and line.expected == "valid"][:2]
+    wrong: dict[str, dict[str, object]] = {one: {"outcome": "crash"}, two: {"outcome": "crash"}}
+    none, single, both = whole("none", "1"), whole("single", "1", {one: wrong[one]}), whole("both", "1", wrong)
+    skipped = whole("skipped", "1", {one: {"outcome": "skipped", "why": "no API"}})
+
+    assert "causes: 1 new" in changes(none, single, tmp_path / "1")
+    assert re.search(r"🟠 more cases .* 1 → 2 ", changes(single, both, tmp_path / "2"))
+    assert re.search(r"🟢 fewer cases .* 2 → 1 ", changes(both, single, tmp_path / "3"))
+    assert re.search(r"🟢 gone .* 1 → 0 ", changes(single, none, tmp_path / "4"))
+    assert "➖ no answer now" in changes(single, skipped, tmp_path / "5")
+    assert "No profile and no cause changed: 0 causes" in changes(none, none, tmp_path / "6")
+    report(none, "--out", tmp_path / "1")
+    assert not (tmp_path / "1" / "changes.md").exists()
+
+
+def test_changes_are_text(whole: Whole, tmp_path: Path) -> None:
+    """Text of a testee forms no markup, no mention and no further cell in the page."""
+    case = next(line.case for line in results.read_results(whole("seed", "0")).lines if line.expected == "valid")
+    hostile = "</code><img src=x onerror=alert(1)>|`@everyone`[x](https://x.example)\n<!-- kafkaproof -->"
+    old, new = whole("old", "1"), whole(hostile, hostile, {case: {"outcome": "crash", "why": hostile}})
+    page = changes(old, new, tmp_path)
+    ours = re.sub(r"</?(code|details|summary)>|<code>[^<>]*</code>", "", page)
+
+    assert page.count("everyone") >= 2
+    assert re.findall(r"[<>@]|\]\(", ours) == []
+    assert {line.count("|") for line in page.splitlines() if line.startswith("| 🔴")} == {7}
+
+
+@pytest.mark.slow
+def test_a_long_page_is_cut(whole: Whole, tmp_path: Path) -> None:
+    """A page stays within a comment's limit, whatever testees say; it says that it is cut."""
+    cases = [line.case for line in results.read_results(whole("seed", "0")).lines][:40]
+    names = [f"testee-{number}" for number in range(12)]
+    wrong = {case: {"outcome": "crash", "why": "<" * 400} for case in cases}
+    old, new = [whole(name, "1") for name in names], [whole(f"{name}", "2", wrong) for name in names]
+    folder = tmp_path / "old"
+    for number, path in enumerate(old):
+        (folder / str(number)).mkdir(parents=True)
+        (folder / str(number) / "result.ndjson").write_bytes(path.read_bytes())
+    done = report(*new, "--out", tmp_path / "out", "--baseline", folder)
+    page = (tmp_path / "out" / "changes.md").read_text(encoding="utf-8")
+
+    assert done.exit_code == 1, done.output
+    assert len(page) <= MAX_CHANGES_PAGE
+    assert all(name.replace("-", "&#45;") in page for name in names)
+    assert "This page is cut: " in page

@@ -31,7 +31,7 @@ from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
 from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, read_triage
 from kafka_fuzz.triage.draft import title
-from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, need_own_sources, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
 
 
@@ -50,6 +50,8 @@ def corpus_command(testees: tuple[str, ...], directory: Path | None, check: bool
     Exit codes: 0 it is written, 1 --check: it differs, 2 usage, 3 no testee can run.
     """
     path = PACKAGED_CORPUS if directory is None else directory / CORPUS_FILE
+    if directory is None and not check:
+        need_own_sources("kafkaproof fuzz corpus", "--dir DIR writes the list of a campaign")
     try:
         shown = run_corpus(testees or list(ready_testees()), lambda line: click.echo(printable(line, 300), err=True))
     except (BadConnect, ValueError) as error:

@@ -19,7 +19,7 @@ from kafka_fuzz.findings import FuzzFinding, finding_name, read_findings
 from kafka_fuzz.triage import reach as reaching
 from kafka_fuzz.triage.deduplicate import finding_named, read_triage
 from kafka_fuzz.triage.promote import case_input, cases_of, java_answers, recompile, write_case
-from kafkaproof.cli import CANNOT_RUN, OK, say_json
+from kafkaproof.cli import CANNOT_RUN, OK, need_own_sources, say_json
 from kafkaproof.commands.fuzz.run import campaign_option
 
 
@@ -109,6 +109,8 @@ def promote_command(names: tuple[str, ...], directory: Path, cases: Path, no_com
 
     Exit codes: 0 they are cases now, 2 usage, or one is a case already, or its right answer is unknown.
     """
+    if cases == FOLDER:
+        need_own_sources("kafkaproof fuzz promote", "the case of each finding is below DIR/triage")
     try:
         found = read_triage(directory)
         files = cases_of([finding_named(name, found) for name in names], _stored_questions(), cases, directory)
