@@ -91,6 +91,8 @@ def unknown(line: str) -> str:
     command: click.Command = cli.kafkaproof
     context = click.Context(command, info_name="kafkaproof")
     for word in words[1:]:
+        if word == "--":  # arguments follow
+            return ""
         if word.startswith("--"):
             options = {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
             if word.partition("=")[0] not in {*options, "--help", "--version"}:

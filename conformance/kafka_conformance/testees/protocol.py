@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kafka_conformance.sanitize import indented_json, printable
+from kafka_corpus.schema import clean_descriptions
 from kafka_corpus.wire import WireBatch, WireRecord
 from kafka_records import KINDS
 from kafka_records.constants import NO_TIMESTAMP
@@ -305,7 +306,7 @@ def build_protocol_schema() -> dict[str, Any]:
 
 def protocol_schema_text() -> str:
     """The schema as the file holds it."""
-    return indented_json(build_protocol_schema()).decode()
+    return indented_json(clean_descriptions(build_protocol_schema())).decode()
 
 
 def stored_schema() -> str:

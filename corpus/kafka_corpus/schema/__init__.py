@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,16 @@ def build_schema() -> dict[str, Any]:
     }
 
 
+def clean_descriptions(document: Any) -> Any:
+    """*document* with descriptions as they are on every Python: 3.13 and newer drop the indentation of docstrings."""
+    if isinstance(document, dict):
+        return {
+            name: cleandoc(each) if name == "description" and isinstance(each, str) else clean_descriptions(each)
+            for name, each in document.items()
+        }
+    return [clean_descriptions(each) for each in document] if isinstance(document, list) else document
+
+
 def schema_text() -> bytes:
     """The schema as the file holds it."""
-    return msgspec.json.format(msgspec.json.encode(build_schema()), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(clean_descriptions(build_schema())), indent=2) + b"\n"
