@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "kafkaproof.commands.report:report_results",
         "Write results as pages and files, and check certificates.",
     ),
+    "site": ("kafkaproof.commands.site:site", "Build the static site from stored results."),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
     "cross": ("kafkaproof.commands.cross:cross", "What each testee writes, every other one reads."),
     "smoke": ("kafkaproof.commands.testees:smoke_command", "Ask whether an adapter is sound."),
