@@ -24,7 +24,7 @@ from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
 from kafka_conformance.judge.verdict import SEVERITIES
 from kafka_conformance.reports import html
-from kafka_conformance.reports.collection import Collection, CollectionEntry, certify_command, folder_name
+from kafka_conformance.reports.collection import Collection, certify_command, folder_name
 from kafka_conformance.reports.details import detail
 from kafka_conformance.reports.libraries import (
     Library,
@@ -37,7 +37,7 @@ from kafka_conformance.reports.libraries import (
     matrix_columns,
     percent,
 )
-from kafka_conformance.reports.profiles import GradedFinding, profile_line
+from kafka_conformance.reports.profiles import profile_line
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner.history import history
 from kafka_conformance.sanitize import printable
@@ -48,7 +48,7 @@ from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 # Cases of one data file.
 SHARD: Final = 40
 # Cases that a page lists.
-MOST_CASES: Final = 200
+MOST_CASES: Final = 60
 MOST_WHY: Final = 240
 # Height and width of a trend, in the units of its picture.
 TREND_WIDTH, TREND_HEIGHT = 640, 150
@@ -62,10 +62,15 @@ SECTIONS: Final = (
     ("Explain bytes", "explain/index.html"),
     ("Docs", "docs/index.html"),
 )
+# No page loads or sends anything but its own files, and no text becomes a script.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
 VERDICTS: Final = {
-    "valid": "It has to be accepted, and to give what follows.",
-    "invalid": "It has to be refused.",
-    "acceptable": "It may be refused or accepted; a codec that accepts it has to give what follows.",
+    "valid": "has to be accepted, and to give the right answer",
+    "invalid": "has to be refused",
+    "acceptable": "may be refused; a codec that accepts it has to give the right answer",
 }
 
 
@@ -201,8 +206,8 @@ def _environment() -> Environment:
         words=html.words,
         reaches=html.REACH_WORDS,
         sections=SECTIONS,
+        policy=POLICY,
         known_rules=_known_rules(),
-        most_cases=MOST_CASES,
     )
     made.filters["codes"] = _codes
     return made
@@ -489,36 +494,22 @@ def _grades_of(contents: SiteContents, case: Case) -> dict[Grade, int]:
 
 
 def _case_data(contents: SiteContents, case: Case) -> dict[str, Any]:
-    """The explained bytes of a case, the right answer and all answers."""
+    """The findings, the explained bytes, the right answer and all answers of a case."""
     made = detail(contents.collection, case.id)
     said = []
     for each in made["said"]:
         if not _is_withheld(contents, each["testee"], case.id):
             kept = {name: value for name, value in each.items() if name in ("outcome", "answer", "also", "written")}
             said.append({"label": contents.collection.entries[each["testee"]].label} | kept)
-    return {name: made[name] for name in ("question", "expected", "evidence")} | {"said": said}
+    known = {name: made[name] for name in ("question", "expected", "evidence", "kinds", "why")}
+    rules = [[id_, rule_path(id_), _known_rules()[id_].statement] for id_ in case.rules if id_ in _known_rules()]
+    return known | _findings_of(contents, case) | {"said": said, "rules": rules}
 
 
-def _is_withheld(contents: SiteContents, number: int, case: str) -> bool:
-    library, cause = contents.cause_of.get((number, case), (None, None))
-    return bool(library and cause and cause.reviewed and contents.withheld(library.id, cause.reviewed))
-
-
-@dataclass(frozen=True, slots=True)
-class CaseAnswer:
-    """A testee's finding in one case, as its page shows it."""
-
-    entry: CollectionEntry
-    finding: GradedFinding | None
-    outcome: str
-    why: str
-    library: Library | None
-    cause: LibraryCause | None
-    withheld: bool
-
-
-def _case_page(contents: SiteContents, case: Case) -> SitePage:
-    findings, others = [], defaultdict(list)
+def _findings_of(contents: SiteContents, case: Case) -> dict[str, Any]:
+    """The testees with a finding, the gravest first, and the others by outcome."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    others: dict[str, list[str]] = defaultdict(list)
     for number, entry in enumerate(contents.collection.entries):
         line = entry.lines.get(case.id)
         if line is None:
@@ -526,22 +517,34 @@ def _case_page(contents: SiteContents, case: Case) -> SitePage:
         if line.outcome not in SEVERITIES:
             others[line.outcome].append(entry.label)
             continue
+        finding = entry.report.profiled.by_case.get(case.id)
+        grade = finding.graded.grade if finding else "INFO"
+        shown = {"label": entry.label, "grade": grade, "outcome": line.outcome}
         library, cause = contents.cause_of.get((number, case.id), (None, None))
-        finding, why = entry.report.profiled.by_case.get(case.id), printable(line.why, MOST_WHY)
-        withheld = _is_withheld(contents, number, case.id)
-        findings.append(CaseAnswer(entry, finding, line.outcome, why, library, cause, withheld))
-    findings.sort(key=lambda each: grade_rank(each.finding.graded.grade) if each.finding else len(GRADES))
+        if library and cause:
+            shown |= {"cause": printable(cause.key.title), "path": cause_path(library.id, cause.key.id)}
+        if not _is_withheld(contents, number, case.id):
+            shown["why"] = printable(line.why, MOST_WHY)
+        found.append((grade_rank(grade), shown))
+    found.sort(key=lambda pair: pair[0])
+    return {"findings": [shown for _, shown in found], "others": others}
+
+
+def _is_withheld(contents: SiteContents, number: int, case: str) -> bool:
+    library, cause = contents.cause_of.get((number, case), (None, None))
+    return bool(library and cause and cause.reviewed and contents.withheld(library.id, cause.reviewed))
+
+
+def _case_page(contents: SiteContents, case: Case) -> SitePage:
+    """What a case is; there are thousands, so whatever is longer is in the data."""
     return _page(
         case_path(case),
         "case",
         kind="case",
         title=case.title or case.id,
         words=f"{case.id} {' '.join(case.rules)}",
-        section="case/index.html",
         case=case,
         verdict=VERDICTS.get(case.expect.verdict, case.expect.verdict),
-        findings=findings,
-        others=others,
         rules=[_known_rules()[rule] for rule in case.rules if rule in _known_rules()],
         refs=[ref for ref in case.refs if re.fullmatch(r"A\d\d", ref)],
         shards=(contents.shards[case.id],),
@@ -636,7 +639,9 @@ def tool_pages(contents: SiteContents) -> Iterator[SitePage]:
 def asset_files(contents: SiteContents) -> Iterator[SitePage]:
     """Styles, scripts, and files that came from outside."""
     yield SitePage("assets/site.css", (html.asset("page.css") + html.asset("site/site.css")).encode())
-    yield SitePage("assets/site.js", (html.asset("shared.js") + html.asset("site/site.js")).encode())
+    sections = f"const SECTIONS = {msgspec.json.encode(SECTIONS).decode()};\n"
+    yield SitePage("assets/site.js", (html.asset("shared.js") + sections + html.asset("site/site.js")).encode())
+    yield SitePage("assets/icon.svg", html.asset("site/icon.svg").encode())
     yield SitePage("assets/explain.js", html.asset("site/explain.js").encode())
     for path, content in contents.files.items():
         yield SitePage(path, content)

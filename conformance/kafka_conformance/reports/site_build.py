@@ -271,7 +271,7 @@ def runtime_files(package: Path) -> dict[str, bytes]:
     lock = msgspec.json.decode(known["pyodide-lock.json"])
     parts = {
         "wasm": known["pyodide.asm.wasm"],
-        "stdlib": known["python_stdlib.zip"],
+        "stdlib": smaller_library(known["python_stdlib.zip"]),
         "module": known["pyodide.asm.mjs"],
         "loader": known["pyodide.mjs"],
         "lock": msgspec.json.encode({"info": lock["info"], "packages": {}}),
@@ -283,6 +283,26 @@ def runtime_files(package: Path) -> dict[str, bytes]:
         packed = b64encode(gzip.compress(content, 9, mtime=0))
         scripts[f"assets/explain/{name}.js"] = b'kafkaproofPart("%b","%b");\n' % (name.encode(), packed)
     return scripts
+
+
+# Parts of Python's library that neither Pyodide's start nor the reference imports, by the start of their names.
+UNUSED_LIBRARY: Final = re.compile(
+    r"_pyrepl|_pyio|bdb|cProfile|doctest|email|ftplib|html|http|imaplib|mailbox|multiprocessing|optparse|pdb|"
+    r"pickletools|poplib|profile|pstats|pydoc|smtplib|statistics|trace\.py|turtle|unittest|wsgiref|xml|xmlrpc|"
+    r"encodings/(?!(__init__|aliases|ascii|cp437|idna|latin_1|punycode|utf_8|utf_8_sig|raw_unicode_escape|"
+    r"unicode_escape|utf_16|utf_16_le|utf_16_be)\.py)"
+)
+
+
+def smaller_library(library: bytes) -> bytes:
+    """Python's library as a zip, without `UNUSED_LIBRARY`; the same for the same input."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(library)) as old, zipfile.ZipFile(packed, "w") as new:
+        for entry in sorted(old.infolist(), key=lambda entry: entry.filename):
+            if not UNUSED_LIBRARY.match(entry.filename) and not entry.is_dir():
+                # Stored, not deflated: the part is compressed as a whole, which is smaller.
+                new.writestr(zipfile.ZipInfo(entry.filename, (1980, 1, 1, 0, 0, 0)), old.read(entry))
+    return packed.getvalue()
 
 
 def _checked(package: Path) -> dict[str, bytes]:

@@ -29,11 +29,48 @@
       make("table", {}, make("thead", {}, make("tr", {}, heads)), make("tbody", {}, rows)));
   }
 
+  // The head that other pages have in their HTML; pages of cases are thousands.
+  function addHead() {
+    const root = "../../";
+    document.head.append(make("link", { rel: "icon", href: root + "assets/icon.svg" }));
+    const links = SECTIONS.flatMap(([name, href]) => [make("a", { href: root + href, "aria-current": href === "case/index.html" && "page" }, name), " "]);
+    document.title += " · Kafkaproof";
+    document.body.prepend(
+      make("a", { class: "skip", href: "#content" }, "Skip to the content"),
+      make("header", {}, make("p", { class: "brand" }, make("a", { href: root + "index.html" }, "Kafkaproof")),
+        make("nav", { class: "views", "aria-label": "Sections" }, links),
+        make("form", { class: "find", role: "search", action: root + "search/index.html" },
+          make("input", { type: "search", name: "q", "aria-label": "Search libraries, cases and rules", placeholder: "Search ( / )", autocomplete: "off" }))));
+  }
+
+  function findingRow(each) {
+    return make("tr", { role: "row" },
+      make("th", { scope: "row", role: "rowheader" }, each.label),
+      make("td", { role: "cell" }, make("span", { class: "tag grade g-" + each.grade }, words(each.grade)), " ", make("span", { class: "faint" }, words(each.outcome))),
+      make("td", { role: "cell" }, each.cause && make("p", {}, make("a", { href: "../../" + each.path }, each.cause)), each.why && make("p", {}, each.why)));
+  }
+
+  function findingsView(detail) {
+    const others = Object.entries(detail.others).map(([outcome, labels]) =>
+      make("p", {}, make("span", { class: "tag s-" + outcome }, words(outcome)), " ", labels.join(", ")));
+    const kinds = detail.kinds.length ? `Kinds of error that fit: ${detail.kinds.join(", ")}. ` : "";
+    const rules = detail.rules.map(([id, path, statement]) => make("div", { class: "rule" },
+      make("p", {}, make("a", { href: "../../" + path }, id), " ", statement)));
+    return [
+      ...rules,
+      kinds || detail.why ? make("p", { class: "faint" }, kinds, detail.why) : null,
+      detail.findings.length || others.length ? make("h2", {}, "Answers") : null,
+      detail.findings.length ? saidTable(["codec", "finding", "what it did"], detail.findings.map(findingRow)) : null,
+      ...others,
+    ];
+  }
+
   function bytesView(detail, all) {
     const written = detail.said.filter((each) => each.written).flatMap((each) => [make("h2", {}, `Written by ${each.label}`), ...questionView(each.written)]);
     if (!all) return [...detail.question.flatMap(questionView), ...written];
     const right = detail.expected.map((text) => block(text, "The right answer"));
     return [
+      ...findingsView(detail),
       detail.said.length ? answersTable(detail.said) : null,
       make("h2", {}, "The input"), ...detail.question.flatMap(questionView),
       ...(right.length ? [make("h2", {}, "The right answer"), ...right] : []),
@@ -126,6 +163,7 @@
   });
 
   addEventListener("DOMContentLoaded", async () => {
+    if (!document.querySelector("header")) addHead();
     for (const frame of document.querySelectorAll(".doc pre, .doc table")) frame.tabIndex = 0;
     const table = $("profiles"), filters = document.querySelector("[data-filters]"), search = $("search");
     if (table) startMatrix(table);
