@@ -103,7 +103,9 @@ def raw_lz4_block(block: bytes, uncompressed_size: int) -> bytes:
         offset, at = int.from_bytes(block[at : at + 2], "little"), at + 2
         length, at = _lz4_length(block, at, token & 15, end - 5)
         length += 4
-        if not 0 < offset <= len(out) or len(out) + length > uncompressed_size - 5:
+        if not offset:
+            raise LZ4BlockError("a match at offset 0")
+        if offset > len(out) or len(out) + length > uncompressed_size - 5:
             raise LZ4BlockError("a match does not fit")
         _copy(out, offset, length)
     raise LZ4BlockError("the block ends without its last literals")

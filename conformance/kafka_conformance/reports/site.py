@@ -48,7 +48,7 @@ from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 # Cases of one data file.
 SHARD: Final = 40
 # Cases that a page lists.
-MOST_CASES: Final = 60
+MOST_CASES: Final = 20
 MOST_WHY: Final = 240
 # Height and width of a trend, in the units of its picture.
 TREND_WIDTH, TREND_HEIGHT = 640, 150
@@ -206,7 +206,7 @@ def _environment() -> Environment:
         words=html.words,
         reaches=html.REACH_WORDS,
         sections=SECTIONS,
-        policy=POLICY,
+        policy=Markup(POLICY),  # its quotes need no escape, and it stands in thousands of pages
         known_rules=_known_rules(),
     )
     made.filters["codes"] = _codes
@@ -490,7 +490,7 @@ def _grades_of(contents: SiteContents, case: Case) -> dict[Grade, int]:
     """How many testees have a finding of each grade."""
     found = [entry.report.profiled.by_case.get(case.id) for entry in contents.collection.entries]
     grades = [each.graded.grade for each in found if each]
-    return {grade: grades.count(grade) for grade in GRADES if grade in grades}
+    return {grade: grades.count(grade) for grade in GRADES if grade in grades and grade != "INFO"}
 
 
 def _case_data(contents: SiteContents, case: Case) -> dict[str, Any]:
@@ -498,7 +498,7 @@ def _case_data(contents: SiteContents, case: Case) -> dict[str, Any]:
     made = detail(contents.collection, case.id)
     said = []
     for each in made["said"]:
-        if not _is_withheld(contents, each["testee"], case.id):
+        if each["outcome"] in SEVERITIES and not _is_withheld(contents, each["testee"], case.id):
             kept = {name: value for name, value in each.items() if name in ("outcome", "answer", "also", "written")}
             said.append({"label": contents.collection.entries[each["testee"]].label} | kept)
     known = {name: made[name] for name in ("question", "expected", "evidence", "kinds", "why")}

@@ -19,7 +19,7 @@
       make("th", { scope: "row", role: "rowheader" }, each.label),
       make("td", { role: "cell" }, make("span", { class: "tag s-" + each.outcome }, words(each.outcome))),
       make("td", { role: "cell" }, each.answer || "", each.also ? make("p", { class: "faint" }, "also differ: " + each.also.join(", ")) : null)));
-    return make("details", {}, make("summary", {}, `Every answer (${said.length})`), saidTable(["codec", "outcome", "answer"], rows));
+    return make("details", {}, make("summary", {}, `What they answered (${said.length})`), saidTable(["codec", "outcome", "answer"], rows));
   }
 
   function recorded(evidence) {
