@@ -165,7 +165,9 @@
   addEventListener("DOMContentLoaded", async () => {
     if (!document.querySelector("header")) addHead();
     for (const frame of document.querySelectorAll(".doc pre, .doc table")) frame.tabIndex = 0;
-    const table = $("profiles"), filters = document.querySelector("[data-filters]"), search = $("search");
+    const one = (selector) => document.querySelector(selector);
+    // Headings of the documentation have ids too.
+    const table = one("table#profiles:not(.turned)"), filters = one("[data-filters]"), search = one("form#search");
     if (table) startMatrix(table);
     if (filters) startFilters(filters);
     if (search) await startSearch(search);
