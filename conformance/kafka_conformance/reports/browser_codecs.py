@@ -50,7 +50,7 @@ def castagnoli_crc(data: bytes | memoryview, value: int = 0) -> int:
     return crc ^ WORD
 
 
-def xxh32(data: bytes) -> int:
+def xxh32_digest(data: bytes) -> int:
     """The xxh32 of *data* with the seed 0."""
     at, end = 0, len(data)
     if end >= 16:
@@ -221,7 +221,7 @@ MOST_OF_EMPTY: Final = 128 * 1024
 
 
 def _content_size(frame: bytes) -> int:
-    """What the frame's header claims; -1 if it does not say."""
+    """The content size in the header of a frame; -1 if it has none."""
     size: int | None = import_module("compression.zstd").get_frame_info(frame).decompressed_size
     return -1 if size is None else size
 
@@ -234,7 +234,7 @@ def install() -> None:
     modules = {"lz4": lz4, "lz4.block": block}
     libraries: dict[str, dict[str, Any]] = {
         "snappy": {"UncompressError": UncompressError, "uncompress": raw_snappy_block},
-        "xxhash": {"xxh32_intdigest": xxh32},
+        "xxhash": {"xxh32_intdigest": xxh32_digest},
         "crc32c": {"crc32c": castagnoli_crc},
         "zstandard": {
             "ZstdError": ZstdError,

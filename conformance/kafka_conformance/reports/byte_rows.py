@@ -110,7 +110,7 @@ def _bytes(field: Field, marked: int | None) -> Iterator[str | list[str]]:
 
 
 def plain_summary(explanation: Explanation) -> tuple[str, str, str]:
-    """What can be read and what is wrong, in three parts: a mark, a word, and the rest."""
+    """The readable parts and the error, as three texts: a mark, a word, and the rest."""
     readable = f"{count(explanation.batches, 'batch', 'batches')}, {count(explanation.records, 'record', 'records')}"
     error = explanation.error
     if error is None:

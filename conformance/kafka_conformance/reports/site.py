@@ -536,7 +536,7 @@ def _is_withheld(contents: SiteContents, number: int, case: str) -> bool:
 
 
 def _case_page(contents: SiteContents, case: Case) -> SitePage:
-    """What a case is; there are thousands, so whatever is longer is in the data."""
+    """The page of a case, which is short, as there are thousands: the rest is in the data."""
     return _page(
         case_path(case),
         "case",

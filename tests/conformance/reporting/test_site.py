@@ -46,7 +46,7 @@ from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import all_rules, errata
 
 ROOT = Path(__file__).resolve().parents[3]
-AREAS = ("v2_headers", "goldens")
+AREAS = ("v2_headers", "errata_batches")
 
 
 def contents_of(collection: Collection) -> SiteContents:
@@ -70,7 +70,7 @@ def pages(contents: SiteContents) -> dict[str, bytes]:
 
 
 class References(HTMLParser):
-    """What a page refers to, and the places in it."""
+    """The links of a page, and the places in it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class References(HTMLParser):
 
 
 def read_page(content: bytes) -> References:
-    """What the page refers to."""
+    """The links and places of a page."""
     found = References()
     found.feed(content.decode())
     return found

@@ -193,7 +193,7 @@ def test_keys_alone_reach_a_case(chromium: Any, folder: Path) -> None:
 
 
 def test_keys_sort_the_matrix(chromium: Any, folder: Path) -> None:
-    """A column's button sorts by keyboard, and tells the order."""
+    """A column's button sorts by keyboard, and shows the order."""
     with opened(chromium, folder.as_uri(), "index.html") as page:
         page.locator("button.sort").nth(1).focus()
         page.keyboard.press("Enter")
@@ -201,7 +201,7 @@ def test_keys_sort_the_matrix(chromium: Any, folder: Path) -> None:
         page.uncheck("#details")
 
 
-def test_search_finds_ids_first(chromium: Any, folder: Path) -> None:
+def test_search_ranks_ids_first(chromium: Any, folder: Path) -> None:
     """A rule's id finds the rule before its cases; no match says so."""
     with opened(chromium, folder.as_uri(), "search/index.html?q=rec-21") as page:
         assert page.locator("#search-list a").first.get_attribute("href") == "../rule/REC-21/index.html"
