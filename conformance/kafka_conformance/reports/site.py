@@ -48,8 +48,10 @@ from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 # Cases of one data file.
 SHARD: Final = 40
 # Cases that a page lists.
-MOST_CASES: Final = 20
+MOST_CASES: Final = 15
 MOST_WHY: Final = 240
+# Rows of explained bytes that a page shows of one input, and the error beyond them.
+MOST_ROWS: Final = 80
 # Height and width of a trend, in the units of its picture.
 TREND_WIDTH, TREND_HEIGHT = 640, 150
 # Names in the head of each page, with where they lead; a further part of the site is one line here and one in SOURCES.
@@ -500,10 +502,24 @@ def _case_data(contents: SiteContents, case: Case) -> dict[str, Any]:
     for each in made["said"]:
         if each["outcome"] in SEVERITIES and not _is_withheld(contents, each["testee"], case.id):
             kept = {name: value for name, value in each.items() if name in ("outcome", "answer", "also", "written")}
+            if "written" in kept:
+                kept["written"] = _shortened(kept["written"])
             said.append({"label": contents.collection.entries[each["testee"]].label} | kept)
     known = {name: made[name] for name in ("question", "expected", "evidence", "kinds", "why")}
+    known["question"] = [_shortened(part) for part in known["question"]]
     rules = [[id_, rule_path(id_), _known_rules()[id_].statement] for id_ in case.rules if id_ in _known_rules()]
     return known | _findings_of(contents, case) | {"said": said, "rules": rules}
+
+
+def _shortened(part: dict[str, Any]) -> dict[str, Any]:
+    """Explained bytes with their first rows; text as it is."""
+    rows = part.get("rows", [])
+    if len(rows) <= MOST_ROWS:
+        return part
+    left = rows[MOST_ROWS:]
+    number = sum(row[1] if row[0] == "more" else 1 for row in left)
+    errors = [row for row in left if row[0] in ("error", "end")]
+    return part | {"rows": [*rows[:MOST_ROWS], *errors, ["more", number]]}
 
 
 def _findings_of(contents: SiteContents, case: Case) -> dict[str, Any]:

@@ -288,7 +288,7 @@ def runtime_files(package: Path) -> dict[str, bytes]:
 # Parts of Python's library that neither Pyodide's start nor the reference imports, by the start of their names.
 UNUSED_LIBRARY: Final = re.compile(
     r"_pyrepl|_pyio|bdb|cProfile|doctest|email|ftplib|html|http|imaplib|mailbox|multiprocessing|optparse|pdb|"
-    r"pickletools|poplib|profile|pstats|pydoc|smtplib|statistics|trace\.py|turtle|unittest|wsgiref|xml|xmlrpc|"
+    r"argparse|configparser|difflib|fractions|ipaddress|plistlib|uuid|webbrowser|_pydecimal|pickletools|poplib|profile|pstats|pydoc|smtplib|statistics|trace\.py|turtle|unittest|wsgiref|xml|xmlrpc|"
     r"encodings/(?!(__init__|aliases|ascii|cp437|idna|latin_1|punycode|utf_8|utf_8_sig|raw_unicode_escape|"
     r"unicode_escape|utf_16|utf_16_le|utf_16_be)\.py)"
 )

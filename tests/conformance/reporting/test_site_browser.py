@@ -256,7 +256,7 @@ def test_the_reference_explains_bytes(chromium: Any, whole: Path, tmp_path: Path
             assert page.inner_text("#explain-status") == "✓ valid: 5 batches, 5 records"
             assert page.locator("#explained .part", has_text="▾").count() >= 4
 
-            (tmp_path / "broken.log").write_bytes(data[:-3])
+            (tmp_path / "broken.log").write_bytes(data[:70] + bytes((data[70] ^ 1,)) + data[71:])
             page.set_input_files("#file", tmp_path / "broken.log")
             page.wait_for_selector("#explained .error")
             assert page.inner_text("#explain-status").startswith("✗ ")
