@@ -35,6 +35,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "kafkaproof.commands.programme:programme_group",
         "Check, run again and list certificates that projects submit.",
     ),
+    "site": ("kafkaproof.commands.site:site", "Build the static site from stored results."),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
     "audit": (
         "kafkaproof.commands.audit:audit_command",

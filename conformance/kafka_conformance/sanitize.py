@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-import msgspec
-
 # Long enough for a library's message with its path, short enough for one result line.
 MAX_TEXT: Final = 400
 # Of a standard error, bytes: what the child keeps of it.
@@ -59,4 +57,6 @@ def tail(text: bytes, limit: int = MAX_TEXT) -> str:
 
 def indented_json(document: Any, spaces: int = 2) -> bytes:
     """*document* as indented JSON, which ends with a new line."""
+    import msgspec  # not at the top: pages explain bytes in a browser, without it
+
     return msgspec.json.format(msgspec.json.encode(document), indent=spaces) + b"\n"

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from kafka_conformance.reports.explain import HEX_WIDTH, rows_of
+from kafka_conformance.reports.byte_rows import rows_of
+from kafka_conformance.reports.explain import HEX_WIDTH
 from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_message, raw_record
 from kafka_corpus.authoring.frames import pack
 from kafka_corpus.vectors import load_vectors

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -60,10 +61,14 @@ def _run_testee(
     cases = todo if kept is not None else state.corpus.cases
     done = _results(known, cases, folder / results.FILE)
     merged = kept_of(done, known.name, release, state.corpus) if kept is None else kept.merged(done, state.corpus)
-    write_kept(merged, state.kept_path(known.name, release))
+    write_kept(merged.dated(_today()), state.kept_path(known.name, release))
     shutil.rmtree(folder)
     findings = sum(line.outcome in SEVERITIES for line in done.lines)
     return f"{len(done.lines):,} cases run, {findings:,} findings"
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()
 
 
 def _results(known: KnownTestee, cases: Sequence[Case], path: Path) -> Results:
@@ -124,7 +129,7 @@ def keep_results(paths: Iterable[Path], state: RefreshState) -> Iterator[str]:
         if versions.get(name) is None:
             raise Unusable(f"{path}: {name} is no known testee")
         release = str(versions[name])
-        write_kept(kept_of(done, name, release, state.corpus), state.kept_path(name, release))
+        write_kept(kept_of(done, name, release, state.corpus).dated(_today()), state.kept_path(name, release))
         yield f"results of {name} {release}: {len(done.lines):,} cases kept"
 
 

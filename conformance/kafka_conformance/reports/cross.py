@@ -40,8 +40,9 @@ from kafka_conformance.cross.results import (
 )
 from kafka_conformance.judge.verdict import OUTCOMES, SEVERITIES, SHORT, outcome_rank
 from kafka_conformance.reports import asset, page_environment, policy_hash
+from kafka_conformance.reports.byte_rows import explained
 from kafka_conformance.reports.collection import cases_by_id
-from kafka_conformance.reports.details import explained, request_details
+from kafka_conformance.reports.details import request_details
 from kafka_conformance.reports.formats import code
 from kafka_conformance.reports.html import packed_json, words
 from kafka_conformance.reports.terminal import STYLES, trimmed

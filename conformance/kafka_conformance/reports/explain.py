@@ -18,6 +18,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from kafka_conformance.reports.byte_rows import BYTES_PER_ROW, Mark, locate, plain_summary, rows_of, where
 from kafka_conformance.sanitize import printable
 from kafka_records import Explanation, RecordFormatError
 from kafka_records.explain import Field, Group, Part, Section
@@ -27,60 +28,6 @@ FAINT: Final = "color(102)"
 WRONG: Final = "bold color(160)"
 # Wrapping text needs a console, but uses only its tab size.
 ANYWHERE: Final = Console(width=80, color_system=None)
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """The place of an error.
-
-    Attributes:
-        section: whose bytes it counts.
-        at: the byte; the one after the last of *part* if there is none.
-        part: the part that ends too early, or None if there is a byte to point at.
-    """
-
-    error: RecordFormatError
-    section: Section
-    at: int
-    part: Part | None
-
-    def is_in(self, section: Section, field: Field) -> bool:
-        """Whether the byte is one of *field*'s."""
-        return self.part is None and section is self.section and field.offset <= self.at < field.offset + field.size
-
-    def is_end_of(self, section: Section, part: Part) -> bool:
-        """Whether the error is that *part* ends here."""
-        return section is self.section and part is self.part
-
-
-def locate(explanation: Explanation) -> Mark | None:
-    """Where the error stands, or None if there is none."""
-    error, section = explanation.error, explanation.section
-    if error is None:
-        return None
-    at = error.offset
-    if error.inner_offset is not None:
-        # A part that was too large to be opened is marked as a whole.
-        opened = [each for each in explanation.sections if each.origin == error.offset]
-        if opened:
-            section, at = opened[0], error.inner_offset
-    roots = section.root.children[explanation.batches :] if section is explanation.section else ()
-    root = next((child for child in roots if isinstance(child, Part)), section.root)
-    part = deepest(root, error.path, at)
-    return Mark(error, section, at, part if at == part.offset + part.size else None)
-
-
-def deepest(part: Part, path: str, at: int) -> Part:
-    """The innermost part that *path* leads through and that reaches to *at*."""
-    for child in part.children:
-        if isinstance(child, Part) and leads(path, child.path) and child.offset <= at <= child.offset + child.size:
-            return deepest(child, path, at)
-    return part
-
-
-def leads(path: str, through: str) -> bool:
-    """Whether *path* is *through* or below it."""
-    return path == through or path.startswith((f"{through}.", f"{through}["))
 
 
 def describe(error: RecordFormatError, width: int) -> Iterator[Text]:
@@ -103,19 +50,9 @@ def wrap_text(text: Text, width: int) -> Iterable[Text]:
     return lines
 
 
-def where(error: RecordFormatError) -> str:
-    """Path and byte."""
-    inner = "" if error.inner_offset is None else f", decompressed byte {error.inner_offset}"
-    return f"at {error.path}, byte {error.offset}{inner}"
-
-
-BYTES_PER_ROW: Final = 8
 HEX_WIDTH: Final = 3 * BYTES_PER_ROW - 1
 VALUE_WIDTH: Final = 19  # an int64 up to 10^18, or sixteen bits in groups of four
 NARROWEST_MEANING: Final = 24
-# Of a long string the first rows, and the number of bytes that are left.
-MOST_ROWS: Final = 4
-
 # Of middling brightness, so that they can be read on black and on white: contrast
 # is about 4.5 with either.
 STYLES: Final[dict[Group, str]] = {
@@ -191,17 +128,9 @@ def explanation_lines(explanation: Explanation, width: int) -> Iterator[Text]:
 
 def explanation_summary(explanation: Explanation) -> Text:
     """The last line: what can be read, and what is wrong."""
-    readable = f"{count(explanation.batches, 'batch', 'batches')}, {count(explanation.records, 'record', 'records')}"
-    error = explanation.error
-    if error is None:
-        return Text.assemble(("✓ ", RIGHT), ("valid", RIGHT), f": {readable}")
-    before = f"; before it {readable}" if explanation.batches else ""
-    return Text.assemble(("✗ ", WRONG), (error.kind, WRONG), f": {printable(str(error))}{before}")
-
-
-def count(number: int, one: str, many: str) -> str:
-    """So many things."""
-    return f"{number:,} {one if number == 1 else many}"
+    mark, word, rest = plain_summary(explanation)
+    style = RIGHT if explanation.error is None else WRONG
+    return Text.assemble((mark, style), (word, style), rest)
 
 
 class Page:
@@ -333,25 +262,3 @@ class Page:
         what = "end of the input" if end == len(self.section.data) and not self.columns.rail else "end of these bytes"
         yield Text.assemble(self.rail, (f"{end:>{self.columns.offset}}  ··   {what}", FAINT))
         yield from self.caret(0)
-
-
-def rows_of(field: Field, marked: int | None) -> list[range | str]:
-    """The rows of a field's bytes as ranges of offsets, most of a long one left out."""
-    end = field.offset + field.size
-    starts = range(field.offset, end, BYTES_PER_ROW)
-    rows: list[range | str] = [range(start, min(start + BYTES_PER_ROW, end)) for start in starts[:MOST_ROWS]]
-    left = starts[MOST_ROWS:]
-    if not left:
-        return rows
-    if marked is not None and marked >= left.start:
-        around = left.start + (marked - left.start) // BYTES_PER_ROW * BYTES_PER_ROW
-        rows += [more(around - left.start), range(around, min(around + BYTES_PER_ROW, end))]
-        rows.append(more(end - around - BYTES_PER_ROW))
-    else:
-        rows.append(more(end - left.start))
-    return [row for row in rows if row]
-
-
-def more(number: int) -> str:
-    """The placeholder for bytes that are not shown; empty if there are none."""
-    return f"… {count(number, 'byte', 'bytes')} more" if number > 0 else ""

@@ -243,7 +243,7 @@ def _listed_cause(cause: LibraryCause, disclosure: str) -> dict[str, Any]:
         "reviewed": reviewed is not None,
         "known": all(finding.known for finding in cause.every),
         "rules": list(reviewed.rules if reviewed else gravest.case.rules[:1]),
-        "counts": {str(number): _grade_counts(found) for number, found in cause.findings.items()},
+        "counts": {str(number): grade_counts(found) for number, found in cause.findings.items()},
         "cases": cause.cases,
     }
     if reviewed is not None:
@@ -257,7 +257,8 @@ def _listed_cause(cause: LibraryCause, disclosure: str) -> dict[str, Any]:
     return listed
 
 
-def _grade_counts(findings: Sequence[GradedFinding]) -> dict[str, int]:
+def grade_counts(findings: Sequence[GradedFinding]) -> dict[str, int]:
+    """How many findings there are of each grade."""
     counter = Counter(finding.graded.grade for finding in findings)
     return {grade: counter[grade] for grade in GRADES if counter[grade]}
 

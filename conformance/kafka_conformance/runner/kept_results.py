@@ -31,7 +31,10 @@ CONTENT: Final = 16
 
 
 class KeptHeader(msgspec.Struct, kw_only=True):
-    """The testee as it described itself, its name and the version of its codec, and the settings of the run."""
+    """The testee as it described itself, its name and the version of its codec, and the settings of the run.
+
+    `date` is the day of the newest lines, as YYYY-MM-DD; unset in files of earlier releases.
+    """
 
     format: str = FORMAT
     version: int = VERSION
@@ -39,6 +42,7 @@ class KeptHeader(msgspec.Struct, kw_only=True):
     release: str
     testee: dict[str, Any]
     settings: dict[str, Any]
+    date: str | UnsetType = UNSET
 
 
 class KeptLine(msgspec.Struct, kw_only=True, omit_defaults=True, frozen=True):
@@ -100,6 +104,10 @@ class KeptResult:
         old = {id_: line for id_, line in self.lines.items() if self.has(id_, corpus)}
         header = msgspec.structs.replace(self.header, testee=done.header.testee, settings=done.header.settings)
         return replace(self, header=header, lines=old | new)
+
+    def dated(self, day: str) -> KeptResult:
+        """With the day of its newest lines."""
+        return replace(self, header=msgspec.structs.replace(self.header, date=day))
 
     def with_keys(self, keys: Mapping[str, Collection[str]]) -> KeptResult:
         """With the keys of findings, by case id."""
@@ -195,6 +203,16 @@ def read_kept(file: Path) -> KeptResult:
         return KeptResult(_headers.decode(first), {line.case: line for line in _lines.decode_lines(rest)})
     except (OSError, ValueError) as error:
         raise Unusable(f"{file}: not a kept result: {error}") from error
+
+
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def kept_date(file: Path) -> str:
+    """The day of the newest lines of a kept result; empty if it is not recorded."""
+    with file.open("rb") as opened:
+        day = _headers.decode(opened.readline()).date
+    return day if day is not UNSET and _DAY.fullmatch(day) else ""
 
 
 def write_kept(kept: KeptResult, file: Path) -> None:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from kafka_conformance import installed_version
 from kafka_conformance.reports import asset, page_environment, policy_hash
-from kafka_conformance.reports.details import explained
+from kafka_conformance.reports.byte_rows import explained
 from kafka_conformance.reports.formats import SCHEMA, Level, code
 from kafka_conformance.reports.html import words
 from kafka_conformance.sanitize import indented_json, printable

@@ -17,8 +17,9 @@ from tests.conformance.reporting.conftest import graded_report
 from kafka_conformance import reports
 from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import html
+from kafka_conformance.reports.byte_rows import MOST_ROWS, explained
 from kafka_conformance.reports.collection import Collection, collect, read_collection
-from kafka_conformance.reports.details import MOST_ROWS, explained, recorded_details
+from kafka_conformance.reports.details import recorded_details
 from kafka_conformance.reports.libraries import area_sentence, libraries
 from kafka_conformance.reports.summary import NULLS
 from kafka_corpus.case import Case

@@ -359,21 +359,6 @@
     for (const head of table.querySelectorAll("thead [data-span]")) head.colSpan = wide ? Number(head.dataset.span) : 1;
   }
 
-  // The name sorts up, then down; a profile sorts by its share, the highest first.
-  function sortBy(button) {
-    const column = button.dataset.sort, head = button.closest("th"), bodies = [...table.tBodies];
-    const down = column !== "" || head.getAttribute("aria-sort") === "ascending";
-    const name = (body) => body.querySelector("th a").textContent.toLowerCase();
-    const share = (body) => Number(body.rows[0].dataset.percents.trim().split(/\s+/)[Number(column)]);
-    bodies.sort((one, other) => name(one).localeCompare(name(other)));
-    if (column !== "") bodies.sort((one, other) => share(other) - share(one));
-    else if (down) bodies.reverse();
-    bodies.sort((one, other) => one.classList.contains("own") - other.classList.contains("own"));
-    for (const each of table.tHead.querySelectorAll("[aria-sort]")) each.removeAttribute("aria-sort");
-    head.setAttribute("aria-sort", down ? "descending" : "ascending");
-    table.append(...bodies);
-  }
-
   // ---- views ----
 
   function showView(name, event) {
@@ -461,7 +446,7 @@
     $("details").addEventListener("input", (event) => table.classList.toggle("short", !event.target.checked));
     table.tHead.addEventListener("click", (event) => {
       const button = event.target.closest("button.sort");
-      if (button) sortBy(button);
+      if (button) sortBy(table, button);
     });
     addEventListener("hashchange", route);
     await route();

@@ -149,3 +149,20 @@ function whenFiltered(form, act) {
   form.addEventListener("reset", (event) => { event.preventDefault(); fill(form, ""); act(); });
   form.addEventListener("submit", (event) => event.preventDefault());
 }
+
+// ---- a matrix ----
+
+// The name sorts up, then down; a profile sorts by its share, the highest first.
+function sortBy(table, button) {
+  const column = button.dataset.sort, head = button.closest("th"), bodies = [...table.tBodies];
+  const down = column !== "" || head.getAttribute("aria-sort") === "ascending";
+  const name = (body) => body.querySelector("th a").textContent.toLowerCase();
+  const share = (body) => Number(body.rows[0].dataset.percents.trim().split(/\s+/)[Number(column)]);
+  bodies.sort((one, other) => name(one).localeCompare(name(other)));
+  if (column !== "") bodies.sort((one, other) => share(other) - share(one));
+  else if (down) bodies.reverse();
+  bodies.sort((one, other) => one.classList.contains("own") - other.classList.contains("own"));
+  for (const each of table.tHead.querySelectorAll("[aria-sort]")) each.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  table.append(...bodies);
+}
