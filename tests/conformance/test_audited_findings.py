@@ -26,6 +26,12 @@ VALID_BUT_MILDER = {
     3: ("NON_STRICT", "the bytes need a hostile peer; the same defect is FAIL in transactions.a_transaction (19)"),
     7: ("NON_STRICT", "no release writes a marker with such a key, and another audit calls the finding pedantic"),
     27: ("NON_STRICT", "no clock shows 2286; the same defect is FAIL in writers.timestamps_far_apart[none-a month]"),
+    30: (
+        "NON_STRICT",
+        "no clock of a broker says 0; the same defect is FAIL in timestamp.append_time_overrides[none-later]",
+    ),
+    81: ("NON_STRICT", "no broker writes an unknown type, and three other audits call it pedantic; markers are FAIL"),
+    82: ("NON_STRICT", "no broker compresses a marker; the same defect is FAIL in control.golden_marker"),
     89: ("NON_STRICT", "a broker sends one whole batch at least (KIP-74); a partial tail after one is FAIL"),
     104: ("INFO", "error kinds are INFO, though the trap hides the cause"),
 }

@@ -36,7 +36,7 @@ from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedRe
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
-from kafka_conformance.judge.usual_form import form_of_writer, has_released_keys, is_canonical
+from kafka_conformance.judge.usual_form import form_of_writer, has_markers_of_brokers, is_canonical
 from kafka_conformance.judge.written import opened_payload
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
@@ -469,7 +469,7 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
     if not batches:
         return None  # KIP-74: a broker sends one whole batch at least
     magics = {batch.magic for batch in batches}
-    if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_released_keys(batches)):
+    if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_markers_of_brokers(batches)):
         return None
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")

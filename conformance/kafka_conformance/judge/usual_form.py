@@ -23,6 +23,7 @@ from kafka_records.compression.snappy import MAGIC as XERIAL_MAGIC
 from kafka_records.constants import (
     COMPRESSIONS,
     MAGIC_VALUE_V2,
+    NO_SEQUENCE,
     NO_TIMESTAMP,
     RECORD_BATCH_OVERHEAD,
 )
@@ -39,12 +40,9 @@ from kafka_records.log import split_entries
 # empty, or no data; 100,001 headers; a bit of LogAppendTime inside a wrapper without it; a checksum that leaves out a
 # part of the message; zeros after a frame; the padding of down-conversion, which is in no log; reserved bits of an lz4
 # descriptor; wrappers with offsets of zero only, which brokers repair; append time with deltas that are
-# not 0 under a delete horizon, with which the cleaner writes other deltas; eleven bytes at the end that begin no batch;
-# control batches with several markers or with headers.
+# not 0 under a delete horizon, with which the cleaner writes other deltas; eleven bytes at the end that begin no batch.
 UNWRITTEN: Final = frozenset(
     {
-        "control.control_record_with_headers",
-        "control.several_markers_in_a_batch",
         "conversion.padding_behind_a_wrapper",
         "conversion.padding_behind_messages",
         "conversion.padding_cut_short",
@@ -77,8 +75,10 @@ LATEST: Final = 4_102_444_800_000
 LARGEST_OFFSET: Final = 1 << 53
 # A batch of 2 GiB, of the smallest records, has fewer.
 LARGEST_DELTA: Final = 1 << 30
-# The control records of all releases: a key of version 0 and a type (KIP-98).
-_CONTROL_KEY: Final = struct.Struct(">hh")
+# The markers of all releases: a key of version 0 and type 0 (ABORT) or 1 (COMMIT), a value of version 0 and the
+# coordinator's epoch (KIP-98).
+_MARKER_KEYS: Final = (bytes(4), bytes(3) + b"\x01")
+_MARKER_VALUE: Final = struct.Struct(">hi")
 _KNOWN_ATTRIBUTES: Final = (
     bits.COMPRESSION_CODEC_MASK
     | bits.TIMESTAMP_TYPE_MASK
@@ -174,10 +174,22 @@ def _has_usual_times_beneath(entry: bytes) -> bool:
         return False
 
 
-def has_released_keys(batches: Sequence[Batch]) -> bool:
-    """Whether all control records have the key that all releases write."""
-    keys = [record.key or b"" for batch in batches if batch.control for record in batch.records]
-    return all(len(key) == _CONTROL_KEY.size and _CONTROL_KEY.unpack(key)[0] == 0 for key in keys)
+def has_markers_of_brokers(batches: Sequence[Batch]) -> bool:
+    """Whether each control batch is one that brokers write: a marker, or no record once the cleaner has removed it.
+
+    Source: `MemoryRecords.writeEndTransactionalMarker` and `EndTransactionMarker`.
+    """
+    return all(_is_marker_of_a_broker(batch) for batch in batches if batch.control and batch.records)
+
+
+def _is_marker_of_a_broker(batch: Batch) -> bool:
+    marker, *others = batch.records
+    alone = not (others or marker.headers) and batch.compression == "none" and batch.base_sequence == NO_SEQUENCE
+    return alone and marker.key in _MARKER_KEYS and _is_marker_value(marker.value)
+
+
+def _is_marker_value(value: bytes | None) -> bool:
+    return value is not None and len(value) == _MARKER_VALUE.size and _MARKER_VALUE.unpack(value)[0] == 0
 
 
 def _record(index: int, batch: Batch, base: tuple[int, int]) -> bytes:
@@ -194,7 +206,7 @@ def form_of_writer(batch: Batch) -> bytes:
 
 
 def has_usual_times(batches: Sequence[Batch]) -> bool:
-    """Whether all records of each batch have times from 1970 to 2100, or none has a time; a broker has a clock."""
+    """Whether all records of each batch have times from 1970 to 2100, or none has; no broker's clock says 0."""
     return all(map(_has_usual_times, batches))
 
 
@@ -202,8 +214,9 @@ def _has_usual_times(batch: Batch) -> bool:
     times = {record.timestamp for record in batch.records}
     if (batch.delete_horizon or 0) > LATEST:
         return False
-    has_none = times == {NO_TIMESTAMP} and batch.timestamp_type != "append"
-    return has_none or all(0 <= time <= LATEST for time in times)
+    appended = batch.timestamp_type == "append"
+    has_none = times == {NO_TIMESTAMP} and not appended
+    return has_none or all(appended <= time <= LATEST for time in times)
 
 
 def has_usual_offsets(batches: Sequence[Batch]) -> bool:
