@@ -6,6 +6,9 @@ from random import Random
 
 import msgspec
 import pytest
+
+pytest.importorskip("numba")
+
 from tests.pipeline import audit_damage, audit_index_damage
 from tests.pipeline.recorded import DAMAGE, NOW, Log, fresh, seal
 
@@ -16,8 +19,6 @@ from kafka_pipeline.audit.stretch import Judgement, judge_task
 from kafka_pipeline.reading import read_file
 from kafka_pipeline.segments.listing import find_segments
 from kafka_records import Batch, Record, encode
-
-pytest.importorskip("numba")
 
 pytestmark = pytest.mark.columnar
 MODULES = (audit_damage, audit_index_damage)
