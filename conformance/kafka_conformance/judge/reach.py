@@ -495,12 +495,14 @@ FORGED: Final = frozenset(
         "backwards.batch_at_the_one_before",
         "backwards.message_at_itself",
         "backwards.message_at_the_one_before",
+        "compression.crc_over_compressed_bytes",
         "framing.array_count_in_front",
         "v0_message.crc_is_not_castagnoli",
         "v0_message.crc_over_the_wrong_bytes",
         "v0_message.crc_placeholder",
         "v2_crc.crc_before_the_codec_id",
         "v2_crc.crc_over_the_plain_records",
+        "v2_crc.message_with_crc32c",
         "v2_crc.wrong_checksum",
     }
 )
