@@ -89,3 +89,17 @@ def test_template_is_built_and_judged(language: str, tmp_path: Path) -> None:
     assert document["counts"]["agree"] > 40
     assert document["counts"]["rejects_valid"] == 0
     assert document["findings"]
+
+
+@pytest.mark.parametrize("language", SOURCES)
+def test_new_writes_the_template(language: str, tmp_path: Path) -> None:
+    """`testees new` copies the template, prints what builds and certifies it, and replaces nothing."""
+    done = kafkaproof(tmp_path, "testees", "new", language, "mine")
+    assert done.returncode == 0, done.stderr
+    given = {path.name: path.read_bytes() for path in (TEMPLATES / language).iterdir()}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "mine").iterdir()} == given
+    assert f"process:{RUN[language]}" in done.stdout
+    assert BUILD[language] in done.stdout
+    again = kafkaproof(tmp_path, "testees", "new", language, "mine")
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr

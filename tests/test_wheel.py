@@ -142,6 +142,7 @@ def test_the_wheel_holds_recipes_and_sources(wheel: Path) -> None:
         wanted = {os.path.normpath(f"{ADAPTERS}{folder}/{source}") for source in ("testee.toml", *given["sources"])}
         assert wanted <= names, folder
     assert {f"kafka_fuzz/harnesses/{name}" for name in ("go/fuzz_test.go", "jazzer/FuzzDecode.java")} <= names
+    assert {f"kafka_conformance/templates/{name}" for name in ("go/main.go", "python/testee.py")} <= names
 
 
 def test_the_wheel_holds_no_build_outputs(tmp_path: Path) -> None:
@@ -149,6 +150,7 @@ def test_the_wheel_holds_no_build_outputs(tmp_path: Path) -> None:
     copy = tmp_path / "checkout"
     copied = (
         "pyproject.toml", "README.md", "LICENSE", ".gitignore", "conformance/testees", "fuzz/harnesses",
+        "templates",
         "tests/build_hooks.py", "tests/sbom.py", "constraints-hashed.txt", "conformance/kafka_brokers/jars.lock.json",
     )  # fmt: skip
     for name in copied:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import click
@@ -111,6 +112,39 @@ def _show(listed: list[dict[str, Any]]) -> None:
     others = "direct:MODULE, process:COMMAND LINE, fetch:COMMAND LINE, container:IMAGE"
     on.print(Text(f"any other: {others} ({engine})", style="dim"))
     on.print(Text("wrong on purpose: planted:NAME (kafkaproof testees --json lists them)", style="dim"))
+
+
+# For each language, the command that builds the template, and the testee that it makes.
+TEMPLATES: Final = {
+    "python": ("", "python testee.py"),
+    "go": ("go build -o testee .", "./testee"),
+    "rust": ("cargo build --release", "target/release/testee"),
+    "java": ("javac -d build Testee.java", "java -cp build Testee"),
+    "node": ("", "node testee.js"),
+}
+
+
+@testees.command("new")
+@click.argument("language", type=click.Choice(list(TEMPLATES)))
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+def new_testee(language: str, folder: Path) -> None:
+    """Write a testee in LANGUAGE to start from into FOLDER, which must be empty or new.
+
+    It has fewer than 80 lines and works as it is; one place in it says where your codec goes. The next commands are
+    printed.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise click.UsageError(f"{folder} is not empty")
+    source = recipe.shipped("kafka_conformance", installed="templates", checkout="../templates") / language
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in sorted(source.iterdir()):
+        if file.is_file():
+            shutil.copyfile(file, folder / file.name)
+            click.echo(folder / file.name)
+    build, run = TEMPLATES[language]
+    click.echo(f"next, in {folder}:")
+    for line_ in filter(None, (build, f'kafkaproof certify "process:{run}"')):
+        click.echo(f"  {line_}")
 
 
 @testees.command("build")
