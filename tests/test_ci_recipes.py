@@ -204,17 +204,23 @@ def test_a_testee_that_cannot_run(service: Service) -> None:
     assert not (service.project / "injected").exists()
 
 
+def holds(requirement: Requirement) -> bool:
+    """Whether *requirement* is for this Python and machine, without an extra."""
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+
+
 def locked_requirements(wheel: Path) -> Iterator[str]:
     """The lines of kafkaproof.txt for *wheel*: it and all that it requires, with hashes."""
     yield f"{wheel} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
     text = (ROOT / "constraints-hashed.txt").read_text(encoding="utf-8").replace("\\\n", " ")
-    pins = {line.partition("==")[0]: line for line in text.splitlines() if "==" in line}
+    lines = [(Requirement(line.partition(" --hash")[0]), line) for line in text.splitlines() if "==" in line]
+    pins = {pin.name: line for pin, line in lines if holds(pin)}
     wanted, seen = ["kafkaproof"], set()
     while wanted:
         for line in metadata.requires(wanted.pop()) or []:
             requirement = Requirement(line)
             name = requirement.name.lower()
-            if name not in seen and (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            if name not in seen and holds(requirement):
                 seen.add(name)
                 wanted.append(name)
                 yield pins[name]
