@@ -229,15 +229,20 @@ def test_what_a_file_system_keeps_at_its_top_is_left_out(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
-    """It ends with 3, and its path."""
-    fresh_log(tmp_path)
+    """The others are judged, and it ends with 1; where there are no others, with 3."""
+    log = fresh_log(tmp_path)
     (tmp_path / "locked-0").mkdir(mode=0)
     done = audit(tmp_path, "--now", NOW)
-    assert (done.returncode, done.stderr) == (3, f"{tmp_path / 'locked-0'}: Permission denied\n")
+    locked = f"{tmp_path / 'locked-0'}: Permission denied"
+    assert (done.returncode, done.stderr) == (1, f"{locked}; it is not judged\n")
+    assert "0 errors, 0 warnings, 1 note" in done.stdout
+    shutil.rmtree(log)
+    done = audit(tmp_path, "--now", NOW)
+    assert (done.returncode, done.stderr) == (3, f"{locked}\n")
 
 
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
-    """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report, and is refused."""
+    """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report."""
     folder = tmp_path / "bad\x1b[31m-0"
     folder.mkdir()
     log = fresh_log(tmp_path)
@@ -251,10 +256,16 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     assert json.loads((out / "report.json").read_bytes())["severities"]["error"] > 0
 
     folder.rename(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff-0"))
+    # Other logs are judged.
+    for more in ((), ("--out", out.with_name("other"))):
+        done = audit(tmp_path, "--now", NOW, *more)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert done.stderr.endswith("bad\\udcff-0: its name is not UTF-8; it is not judged\n")
+        assert "0 errors, 0 warnings, 1 note" in done.stdout
+    shutil.rmtree(log)
     done = audit(tmp_path, "--now", NOW)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "bad\\udcff-0" in done.stderr
-    assert done.stderr.endswith("its name is not UTF-8\n")
+    assert done.stderr.endswith("bad\\udcff-0: its name is not UTF-8\n")
 
 
 def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,53 @@ def test_logs_come_and_go(broker: Broker, following: Following, tmp_path: Path) 
         path.unlink()
     assert following.round() == []
     assert set(following.follower.logs) == {str(broker.folder)}
+
+
+class Steps(threading.Event):
+    """Changes a directory between rounds, and stops after the last change has been judged."""
+
+    def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
+        super().__init__()
+        self.steps = list(steps)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Take a step in place of the time."""
+        assert timeout
+        if self.steps:
+            self.steps.pop(0)()
+            return False
+        return True
+
+
+def test_what_cannot_be_listed_blinds_no_round(broker: Broker, tmp_path: Path) -> None:
+    """Other logs are judged, each cause is one note, and the numbers are of what is there."""
+    metrics, top = tmp_path / "audit.prom", tmp_path / "logs"
+    top.mkdir()
+    broker.append(broker.batch())
+    log, away = broker.folder.rename(top / "orders-0"), tmp_path / "away"
+    broker.folder, broker.segment = log, log / broker.segment.name
+    following = Following(top, metrics)
+    odd = top / os.fsdecode(b"bad\xff-0")
+    seen: list[float] = []
+
+    def unreadable_name() -> None:
+        odd.mkdir()
+        (odd / broker.segment.name).touch()
+        broker.append(broker.batch(broken=True))
+
+    def count() -> None:
+        seen.append(samples(metrics.read_text())["kafkaproof_audit_logs", ()])
+
+    steps = [unreadable_name, count, lambda: top.rename(away), count, count, lambda: away.rename(top), count]
+    following.follower.follow(60, Steps(steps))
+    assert [kind for kind, _, _ in following.lines] == ["unreadable"]
+    assert seen == [1, 0, 0, 1]
+    # The second note of the name: the directory was away in between.
+    assert following.notes == [
+        f"{odd}: its name is not UTF-8; it is not judged",
+        f"{top}: no such file or directory; it is not judged",
+        f"{odd}: its name is not UTF-8; it is not judged",
+    ]
 
 
 def test_zeros_and_broken_framing_at_the_end(broker: Broker, following: Following) -> None:

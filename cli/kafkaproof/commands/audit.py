@@ -181,7 +181,9 @@ def audit_on_spark(
         raise click.UsageError("audit takes a path of this machine, or of a mount that all executors share")
     place = here.absolute().as_posix()
     try:
-        total = sum(segment.size for segment in find_segments([place]))
+        unlisted: list[str] = []
+        total = sum(segment.size for segment in find_segments([place], unlisted.append))
+        _say_what_is_not_listed(unlisted)
         # A whole output needs no Spark.
         with nullcontext(open_spark) if (out / MANIFEST).exists() else at_once(open_spark) as open_session:
             from kafka_pipeline.audit import job
@@ -199,7 +201,7 @@ def audit_on_spark(
                 report = job.audit(open_session, settings, show)
     except CannotRead as error:
         raise PipelineError(str(error)) from None
-    _end_with(ctx, options, report, time.monotonic() - began)
+    _end_with(ctx, options, report, time.monotonic() - began, whole=not unlisted)
 
 
 def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoReturn:
@@ -213,7 +215,9 @@ def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoRet
         except ModuleNotFoundError as error:
             raise PipelineError(f"audit needs {error.name}: pip install 'kafkaproof[columnar]'") from None
         place = audited_place(options.path)
-        segments = find_segments([place])
+        unlisted: list[str] = []
+        segments = find_segments([place], unlisted.append)
+        _say_what_is_not_listed(unlisted)
         _say_what_is_read(place, segments, options)
         try:
             with progress("audit", "errors and warnings", "MiB") as on_progress:
@@ -222,7 +226,7 @@ def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoRet
             raise PipelineError(str(error)) from None
     except CannotRead as error:
         raise PipelineError(str(error)) from None
-    _end_with(ctx, options, report, time.monotonic() - began)
+    _end_with(ctx, options, report, time.monotonic() - began, whole=not unlisted)
 
 
 def _judged(
@@ -264,6 +268,12 @@ def _judged(
     return report
 
 
+def _say_what_is_not_listed(unlisted: list[str]) -> None:
+    """A line for each directory that cannot be listed."""
+    for line in unlisted:
+        click.echo(printable(f"{line}; it is not judged", 400), err=True)
+
+
 def _say_what_is_read(place: str, segments: list[SegmentFile], options: AuditOptions) -> None:
     """A first line at once, where what follows takes a while."""
     total = sum(segment.size for segment in segments)
@@ -299,11 +309,14 @@ def _followed(options: AuditOptions, jobs: int, interval: float) -> int:
     except CannotRead as error:
         raise PipelineError(str(error)) from None
     click.echo(f"{_severities(follower.severities)}; {follower.totals()}", err=True)
-    return DISAGREEMENTS if follower.severities["error"] or follower.severities["warning"] else OK
+    found = follower.severities["error"] or follower.severities["warning"] or follower.unlisted
+    return DISAGREEMENTS if found else OK
 
 
-def _end_with(ctx: click.Context, options: AuditOptions, report: AuditReport, seconds: float) -> NoReturn:
-    """Write metrics, print the report, and exit with its code."""
+def _end_with(
+    ctx: click.Context, options: AuditOptions, report: AuditReport, seconds: float, *, whole: bool
+) -> NoReturn:
+    """Print the report, write metrics, and exit with its code; *whole*: all directories could be listed."""
     if options.metrics is not None:
         from kafka_pipeline.audit.follow import AuditTotals, write_metrics
 
@@ -313,7 +326,7 @@ def _end_with(ctx: click.Context, options: AuditOptions, report: AuditReport, se
     else:
         for line in summary_lines(report, options.out, seconds):
             click.echo(line)
-    ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] else OK)
+    ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] or not whole else OK)
 
 
 def _numbers(report: AuditReport) -> dict[str, object]:
