@@ -115,7 +115,7 @@ def test_many_kinds_fit_thirty_lines(tmp_path: Path) -> None:
         broken = bytearray(data)
         broken[(8, 16, 17, 21, 57, 61, 62, 63)[number % 8]] ^= (1 + number) & 0xFF
         (folder / f"{number:020}.log").write_bytes(data + data + bytes(broken) + data)
-    done = audit(tmp_path, "--now", NOW, "--out", tmp_path / "out")
+    done = audit(tmp_path, "--now", NOW)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert 15 <= len(lines) <= 30
@@ -243,12 +243,13 @@ def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
 
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report."""
+    out, tmp_path = tmp_path / "out", tmp_path / "logs"
+    tmp_path.mkdir()
     folder = tmp_path / "bad\x1b[31m-0"
     folder.mkdir()
     log = fresh_log(tmp_path)
     for path in log.glob("*.log"):
         (folder / path.name).write_bytes(path.read_bytes()[:-1])
-    out = tmp_path / "out"
     done = audit(tmp_path, "--now", NOW, "--out", out)
     assert done.returncode == 1
     assert "bad\\x1b[31m" in done.stdout
@@ -289,6 +290,10 @@ def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:
         (("--spark", "--follow", "--out", "x"), "--follow is for this machine"),
         (("--follow", "--json"), "it takes no --json"),
         (("--jobs", "0"), "--jobs"),
+        (("--follow", "--interval", "nan"), "'--interval': nan is no time"),
+        (("--follow", "--interval", "inf"), "'--interval': inf is no time"),
+        (("--follow", "--interval", "1e300"), "'--interval': 1e+300 is no time"),
+        (("--follow", "--interval", "-1"), "'--interval': -1.0 is not"),
     ],
 )
 def test_options_that_contradict_are_a_usage_error(options: Sequence[str], said: str, tmp_path: Path) -> None:
@@ -296,6 +301,21 @@ def test_options_that_contradict_are_a_usage_error(options: Sequence[str], said:
     done = audit(fresh_log(tmp_path), *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", ["--out", "--metrics"])
+def test_an_output_inside_of_the_logs_is_a_usage_error(name: str, tmp_path: Path) -> None:
+    """An audit writes nothing there, also through a link above."""
+    log = fresh_log(tmp_path)
+    (tmp_path / "link").symlink_to(log)
+    before = files_of(log)
+    for place in (log / "new", tmp_path / "link" / "new", next(log.glob("*.log"))):
+        if name == "--out" and place.exists():
+            continue
+        done = audit(log, name, place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Error: {name} is inside of the audited path: {place}\n" in done.stderr
+    assert files_of(log) == before
 
 
 def test_an_output_of_another_audit_is_a_usage_error(tmp_path: Path) -> None:

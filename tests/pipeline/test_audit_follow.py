@@ -300,18 +300,38 @@ def test_an_audit_writes_metrics_without_follow(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--now", str(NOW), "--metrics", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 1, again.stderr
     read = samples(path.read_text())
     assert findings(read)["unreadable"] == 1
     assert read["kafkaproof_audit_segments", ()] == 5
 
 
 def test_metrics_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
-    """The folder may be a file."""
+    """The folder may be a file; the report is printed before."""
     log = fresh_log(tmp_path)
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--metrics", str(tmp_path / "file" / "x.prom")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "0 errors, 0 warnings" in done.stdout
+
+
+def test_metrics_replace_only_metrics(tmp_path: Path) -> None:
+    """A file of something else, a pipe and a link stay as they are."""
+    log, other, pipe, link = fresh_log(tmp_path), tmp_path / "notes", tmp_path / "pipe", tmp_path / "link"
+    other.write_text("notes\n")
+    os.mkfifo(pipe)
+    link.symlink_to(other)
+    for path, why in ((other, "holds no metrics"), (pipe, "no regular file"), (link, "no regular file")):
+        kind = path.lstat().st_mode
+        command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--metrics", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Error: --metrics does not replace {path}: " in done.stderr
+        assert why in done.stderr
+        assert path.lstat().st_mode == kind
+    assert other.read_text() == "notes\n"
 
 
 def lines_of(running: subprocess.Popen[str]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -41,6 +43,14 @@ _METRICS = click.option("--metrics", type=click.Path(dir_okay=False, path_type=P
                         help="Write counts and times there, as Prometheus reads them.")  # fmt: skip
 
 
+def _finite(seconds: float) -> float:
+    """*seconds*, if a thread can wait for so long."""
+    # No comparison with NaN is true.
+    if not seconds <= threading.TIMEOUT_MAX:
+        raise click.BadParameter(f"{seconds} is no time that it can wait.")
+    return seconds
+
+
 class AuditOptions(NamedTuple):
     """The command line of an audit, wherever it runs."""
 
@@ -70,6 +80,7 @@ class AuditOptions(NamedTuple):
 @_METRICS
 @click.option("--follow", is_flag=True, help="Go on with batches that are new, until SIGINT or SIGTERM.")
 @click.option("--interval", type=click.FloatRange(min=0.05), default=10.0, show_default=True, metavar="SECONDS",
+              callback=lambda _ctx, _param, value: _finite(value),
               help="With --follow: the time between two rounds.")  # fmt: skip
 @click.option("--spark", is_flag=True, help="Judge on Spark, as `kafkaproof pipeline audit` does (needs --out).")
 @spark_options(default=None)
@@ -113,6 +124,7 @@ def audit_command(
     if follow and (out is not None or as_json):
         raise click.UsageError(f"--follow prints findings as lines; it takes no {'--json' if as_json else '--out'}")
     with exits(resumes=out is not None):
+        _refuse_outputs(options)
         if follow:
             ctx.exit(_followed(options, jobs or cores(), interval))
         if on_spark:
@@ -153,7 +165,27 @@ def pipeline_audit(
     """
     options = AuditOptions(path, out, contiguous, now, split, as_json)
     with exits():
+        _refuse_outputs(options)
         audit_on_spark(ctx, options, out, master, conf, environment)
+
+
+def _refuse_outputs(options: AuditOptions) -> None:
+    """Raise `click.UsageError` where an output would be among what is audited, or replace what is no output."""
+    from kafka_pipeline.segments.listing import local_path
+
+    here = local_path(options.path)
+    for name, output in (("--out", options.out), ("--metrics", options.metrics)):
+        if output is None:
+            continue
+        # A link at the end is replaced; one above leads elsewhere.
+        place = output.parent.resolve() / output.name if name == "--metrics" else output.resolve()
+        if here is not None and place.is_relative_to(here.resolve()):
+            raise click.UsageError(f"{name} is inside of the audited path: {printable(str(output), 200)}")
+    if options.metrics is not None:
+        from kafka_pipeline.audit.follow import refused_metrics
+
+        if why := refused_metrics(options.metrics):
+            raise click.UsageError(f"--metrics does not replace {printable(str(options.metrics), 200)}: {why}")
 
 
 def cores() -> int:
@@ -317,15 +349,16 @@ def _end_with(
     ctx: click.Context, options: AuditOptions, report: AuditReport, seconds: float, *, whole: bool
 ) -> NoReturn:
     """Print the report, write metrics, and exit with its code; *whole*: all directories could be listed."""
-    if options.metrics is not None:
-        from kafka_pipeline.audit.follow import AuditTotals, write_metrics
-
-        write_metrics(options.metrics, AuditTotals.of(report, seconds))
     if options.as_json:
         say_json({"out": str(options.out) if options.out else None, **_numbers(report)})
     else:
         for line in summary_lines(report, options.out, seconds):
             click.echo(line)
+    if options.metrics is not None:
+        from kafka_pipeline.audit.follow import AuditTotals, write_metrics
+
+        sys.stdout.flush()
+        write_metrics(options.metrics, AuditTotals.of(report, seconds))
     ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] or not whole else OK)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import signal
+import stat
 import threading
 import time
 from collections import Counter
@@ -347,6 +348,19 @@ _COUNTERS: Final = (
     ("records", "records", "Records that were judged."),
     ("rounds", "rounds", "Rounds of --follow, or 1."),
 )
+
+
+def refused_metrics(path: Path) -> str:
+    """Why the file at *path* is not to be replaced by metrics; empty if it may be.  Raises `OSError`."""
+    begins = f"# HELP {PREFIX}_".encode()
+    try:
+        # What a link leads to would stay as it is.
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return "it is no regular file"
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    with path.open("rb") as file:
+        return "" if file.read(len(begins)) == begins else "it is there, and holds no metrics of Kafkaproof"
 
 
 def write_metrics(path: Path, totals: AuditTotals) -> None:
