@@ -111,8 +111,8 @@ def audit_command(
 
     --follow prints a line for each new finding, once, and needs no --out.
 
-    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could not be
-    run, 130 interrupted.
+    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could
+    not be run, 130 interrupted.
     """
     options = AuditOptions(path, out, contiguous, now, split, as_json, metrics)
     on_spark = spark or master is not None
@@ -162,8 +162,8 @@ def pipeline_audit(
     directory is one log.  Every entry is read, nothing is written there.  DIR gets index.html, report.json,
     findings.parquet, segments.parquet and a manifest.  A run that was stopped goes on.
 
-    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could not be
-    run, 130 interrupted.
+    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could
+    not be run, 130 interrupted.
     """
     options = AuditOptions(path, out, contiguous, now, split, as_json)
     with exits():
