@@ -115,7 +115,7 @@ def test_many_kinds_fit_thirty_lines(tmp_path: Path) -> None:
         broken = bytearray(data)
         broken[(8, 16, 17, 21, 57, 61, 62, 63)[number % 8]] ^= (1 + number) & 0xFF
         (folder / f"{number:020}.log").write_bytes(data + data + bytes(broken) + data)
-    done = audit(tmp_path, "--now", NOW, "--out", tmp_path / "out")
+    done = audit(tmp_path, "--now", NOW)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert 15 <= len(lines) <= 30
@@ -229,21 +229,27 @@ def test_what_a_file_system_keeps_at_its_top_is_left_out(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
-    """It ends with 3, and its path."""
-    fresh_log(tmp_path)
+    """The others are judged, and it ends with 1; where there are no others, with 3."""
+    log = fresh_log(tmp_path)
     (tmp_path / "locked-0").mkdir(mode=0)
     done = audit(tmp_path, "--now", NOW)
-    assert (done.returncode, done.stderr) == (3, f"{tmp_path / 'locked-0'}: Permission denied\n")
+    locked = f"{tmp_path / 'locked-0'}: Permission denied"
+    assert (done.returncode, done.stderr) == (1, f"{locked}; it is not judged\n")
+    assert "0 errors, 0 warnings, 1 note" in done.stdout
+    shutil.rmtree(log)
+    done = audit(tmp_path, "--now", NOW)
+    assert (done.returncode, done.stderr) == (3, f"{locked}\n")
 
 
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
-    """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report, and is refused."""
+    """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report."""
+    out, tmp_path = tmp_path / "out", tmp_path / "logs"
+    tmp_path.mkdir()
     folder = tmp_path / "bad\x1b[31m-0"
     folder.mkdir()
     log = fresh_log(tmp_path)
     for path in log.glob("*.log"):
         (folder / path.name).write_bytes(path.read_bytes()[:-1])
-    out = tmp_path / "out"
     done = audit(tmp_path, "--now", NOW, "--out", out)
     assert done.returncode == 1
     assert "bad\\x1b[31m" in done.stdout
@@ -251,10 +257,16 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     assert json.loads((out / "report.json").read_bytes())["severities"]["error"] > 0
 
     folder.rename(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff-0"))
+    # Other logs are judged.
+    for more in ((), ("--out", out.with_name("other"))):
+        done = audit(tmp_path, "--now", NOW, *more)
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+        assert done.stderr.endswith("bad\\udcff-0: its name is not UTF-8; it is not judged\n")
+        assert "0 errors, 0 warnings, 1 note" in done.stdout
+    shutil.rmtree(log)
     done = audit(tmp_path, "--now", NOW)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "bad\\udcff-0" in done.stderr
-    assert done.stderr.endswith("its name is not UTF-8\n")
+    assert done.stderr.endswith("bad\\udcff-0: its name is not UTF-8\n")
 
 
 def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:
@@ -278,6 +290,10 @@ def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:
         (("--spark", "--follow", "--out", "x"), "--follow is for this machine"),
         (("--follow", "--json"), "it takes no --json"),
         (("--jobs", "0"), "--jobs"),
+        (("--follow", "--interval", "nan"), "'--interval': nan is no time"),
+        (("--follow", "--interval", "inf"), "'--interval': inf is no time"),
+        (("--follow", "--interval", "1e300"), "'--interval': 1e+300 is no time"),
+        (("--follow", "--interval", "-1"), "'--interval': -1.0 is not"),
     ],
 )
 def test_options_that_contradict_are_a_usage_error(options: Sequence[str], said: str, tmp_path: Path) -> None:
@@ -285,6 +301,21 @@ def test_options_that_contradict_are_a_usage_error(options: Sequence[str], said:
     done = audit(fresh_log(tmp_path), *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", ["--out", "--metrics"])
+def test_an_output_inside_of_the_logs_is_a_usage_error(name: str, tmp_path: Path) -> None:
+    """An audit writes nothing there, also through a link above."""
+    log = fresh_log(tmp_path)
+    (tmp_path / "link").symlink_to(log)
+    before = files_of(log)
+    for place in (log / "new", tmp_path / "link" / "new", next(log.glob("*.log"))):
+        if name == "--out" and place.exists():
+            continue
+        done = audit(log, name, place)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Error: {name} is inside of the audited path: {place}\n" in done.stderr
+    assert files_of(log) == before
 
 
 def test_an_output_of_another_audit_is_a_usage_error(tmp_path: Path) -> None:

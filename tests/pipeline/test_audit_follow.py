@@ -4,8 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,53 @@ def test_logs_come_and_go(broker: Broker, following: Following, tmp_path: Path) 
     assert set(following.follower.logs) == {str(broker.folder)}
 
 
+class Steps(threading.Event):
+    """Changes a directory between rounds, and stops after the last change has been judged."""
+
+    def __init__(self, steps: Sequence[Callable[[], object]]) -> None:
+        super().__init__()
+        self.steps = list(steps)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Take a step in place of the time."""
+        assert timeout
+        if self.steps:
+            self.steps.pop(0)()
+            return False
+        return True
+
+
+def test_what_cannot_be_listed_blinds_no_round(broker: Broker, tmp_path: Path) -> None:
+    """Other logs are judged, each cause is one note, and the numbers are of what is there."""
+    metrics, top = tmp_path / "audit.prom", tmp_path / "logs"
+    top.mkdir()
+    broker.append(broker.batch())
+    log, away = broker.folder.rename(top / "orders-0"), tmp_path / "away"
+    broker.folder, broker.segment = log, log / broker.segment.name
+    following = Following(top, metrics)
+    odd = top / os.fsdecode(b"bad\xff-0")
+    seen: list[float] = []
+
+    def unreadable_name() -> None:
+        odd.mkdir()
+        (odd / broker.segment.name).touch()
+        broker.append(broker.batch(broken=True))
+
+    def count() -> None:
+        seen.append(samples(metrics.read_text())["kafkaproof_audit_logs", ()])
+
+    steps = [unreadable_name, count, lambda: top.rename(away), count, count, lambda: away.rename(top), count]
+    following.follower.follow(60, Steps(steps))
+    assert [kind for kind, _, _ in following.lines] == ["unreadable"]
+    assert seen == [1, 0, 0, 1]
+    # The second note of the name: the directory was away in between.
+    assert following.notes == [
+        f"{odd}: its name is not UTF-8; it is not judged",
+        f"{top}: no such file or directory; it is not judged",
+        f"{odd}: its name is not UTF-8; it is not judged",
+    ]
+
+
 def test_zeros_and_broken_framing_at_the_end(broker: Broker, following: Following) -> None:
     """Zeros are a preallocated file, which is written later; other bytes that are no entry are reported once."""
     at = broker.segment.stat().st_size
@@ -252,18 +300,38 @@ def test_an_audit_writes_metrics_without_follow(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--now", str(NOW), "--metrics", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert again.returncode == 1, again.stderr
     read = samples(path.read_text())
     assert findings(read)["unreadable"] == 1
     assert read["kafkaproof_audit_segments", ()] == 5
 
 
 def test_metrics_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
-    """The folder may be a file."""
+    """The folder may be a file; the report is printed before."""
     log = fresh_log(tmp_path)
     (tmp_path / "file").touch()
     command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--metrics", str(tmp_path / "file" / "x.prom")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "0 errors, 0 warnings" in done.stdout
+
+
+def test_metrics_replace_only_metrics(tmp_path: Path) -> None:
+    """A file of something else, a pipe and a link stay as they are."""
+    log, other, pipe, link = fresh_log(tmp_path), tmp_path / "notes", tmp_path / "pipe", tmp_path / "link"
+    other.write_text("notes\n")
+    os.mkfifo(pipe)
+    link.symlink_to(other)
+    for path, why in ((other, "holds no metrics"), (pipe, "no regular file"), (link, "no regular file")):
+        kind = path.lstat().st_mode
+        command = [sys.executable, "-m", "kafkaproof", "audit", str(log), "--metrics", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"Error: --metrics does not replace {path}: " in done.stderr
+        assert why in done.stderr
+        assert path.lstat().st_mode == kind
+    assert other.read_text() == "notes\n"
 
 
 def lines_of(running: subprocess.Popen[str]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -41,6 +43,14 @@ _METRICS = click.option("--metrics", type=click.Path(dir_okay=False, path_type=P
                         help="Write counts and times there, as Prometheus reads them.")  # fmt: skip
 
 
+def _finite(seconds: float) -> float:
+    """*seconds*, if a thread can wait for so long."""
+    # No comparison with NaN is true.
+    if not seconds <= threading.TIMEOUT_MAX:
+        raise click.BadParameter(f"{seconds} is no time that it can wait.")
+    return seconds
+
+
 class AuditOptions(NamedTuple):
     """The command line of an audit, wherever it runs."""
 
@@ -70,6 +80,7 @@ class AuditOptions(NamedTuple):
 @_METRICS
 @click.option("--follow", is_flag=True, help="Go on with batches that are new, until SIGINT or SIGTERM.")
 @click.option("--interval", type=click.FloatRange(min=0.05), default=10.0, show_default=True, metavar="SECONDS",
+              callback=lambda _ctx, _param, value: _finite(value),
               help="With --follow: the time between two rounds.")  # fmt: skip
 @click.option("--spark", is_flag=True, help="Judge on Spark, as `kafkaproof pipeline audit` does (needs --out).")
 @spark_options(default=None)
@@ -100,7 +111,8 @@ def audit_command(
 
     --follow prints a line for each new finding, once, and needs no --out.
 
-    Exit codes: 0 clean (notes aside), 1 errors or warnings, 2 usage, 3 could not be run, 130 interrupted.
+    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could
+    not be run, 130 interrupted.
     """
     options = AuditOptions(path, out, contiguous, now, split, as_json, metrics)
     on_spark = spark or master is not None
@@ -113,6 +125,7 @@ def audit_command(
     if follow and (out is not None or as_json):
         raise click.UsageError(f"--follow prints findings as lines; it takes no {'--json' if as_json else '--out'}")
     with exits(resumes=out is not None):
+        _refuse_outputs(options)
         if follow:
             ctx.exit(_followed(options, jobs or cores(), interval))
         if on_spark:
@@ -149,11 +162,32 @@ def pipeline_audit(
     directory is one log.  Every entry is read, nothing is written there.  DIR gets index.html, report.json,
     findings.parquet, segments.parquet and a manifest.  A run that was stopped goes on.
 
-    Exit codes: 0 clean (notes aside), 1 errors or warnings, 2 usage, 3 could not be run, 130 interrupted.
+    Exit codes: 0 clean (notes aside), 1 errors or warnings, or a directory that cannot be listed, 2 usage, 3 could
+    not be run, 130 interrupted.
     """
     options = AuditOptions(path, out, contiguous, now, split, as_json)
     with exits():
+        _refuse_outputs(options)
         audit_on_spark(ctx, options, out, master, conf, environment)
+
+
+def _refuse_outputs(options: AuditOptions) -> None:
+    """Raise `click.UsageError` where an output would be among what is audited, or replace what is no output."""
+    from kafka_pipeline.segments.listing import local_path
+
+    here = local_path(options.path)
+    for name, output in (("--out", options.out), ("--metrics", options.metrics)):
+        if output is None:
+            continue
+        # A link at the end is replaced; one above leads elsewhere.
+        place = output.parent.resolve() / output.name if name == "--metrics" else output.resolve()
+        if here is not None and place.is_relative_to(here.resolve()):
+            raise click.UsageError(f"{name} is inside of the audited path: {printable(str(output), 200)}")
+    if options.metrics is not None:
+        from kafka_pipeline.audit.follow import refused_metrics
+
+        if why := refused_metrics(options.metrics):
+            raise click.UsageError(f"--metrics does not replace {printable(str(options.metrics), 200)}: {why}")
 
 
 def cores() -> int:
@@ -181,7 +215,9 @@ def audit_on_spark(
         raise click.UsageError("audit takes a path of this machine, or of a mount that all executors share")
     place = here.absolute().as_posix()
     try:
-        total = sum(segment.size for segment in find_segments([place]))
+        unlisted: list[str] = []
+        total = sum(segment.size for segment in find_segments([place], unlisted.append))
+        _say_what_is_not_listed(unlisted)
         # A whole output needs no Spark.
         with nullcontext(open_spark) if (out / MANIFEST).exists() else at_once(open_spark) as open_session:
             from kafka_pipeline.audit import job
@@ -199,7 +235,7 @@ def audit_on_spark(
                 report = job.audit(open_session, settings, show)
     except CannotRead as error:
         raise PipelineError(str(error)) from None
-    _end_with(ctx, options, report, time.monotonic() - began)
+    _end_with(ctx, options, report, time.monotonic() - began, whole=not unlisted)
 
 
 def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoReturn:
@@ -213,7 +249,9 @@ def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoRet
         except ModuleNotFoundError as error:
             raise PipelineError(f"audit needs {error.name}: pip install 'kafkaproof[columnar]'") from None
         place = audited_place(options.path)
-        segments = find_segments([place])
+        unlisted: list[str] = []
+        segments = find_segments([place], unlisted.append)
+        _say_what_is_not_listed(unlisted)
         _say_what_is_read(place, segments, options)
         try:
             with progress("audit", "errors and warnings", "MiB") as on_progress:
@@ -222,7 +260,7 @@ def audit_locally(ctx: click.Context, options: AuditOptions, jobs: int) -> NoRet
             raise PipelineError(str(error)) from None
     except CannotRead as error:
         raise PipelineError(str(error)) from None
-    _end_with(ctx, options, report, time.monotonic() - began)
+    _end_with(ctx, options, report, time.monotonic() - began, whole=not unlisted)
 
 
 def _judged(
@@ -264,6 +302,12 @@ def _judged(
     return report
 
 
+def _say_what_is_not_listed(unlisted: list[str]) -> None:
+    """A line for each directory that cannot be listed."""
+    for line in unlisted:
+        click.echo(printable(f"{line}; it is not judged", 400), err=True)
+
+
 def _say_what_is_read(place: str, segments: list[SegmentFile], options: AuditOptions) -> None:
     """A first line at once, where what follows takes a while."""
     total = sum(segment.size for segment in segments)
@@ -299,21 +343,25 @@ def _followed(options: AuditOptions, jobs: int, interval: float) -> int:
     except CannotRead as error:
         raise PipelineError(str(error)) from None
     click.echo(f"{_severities(follower.severities)}; {follower.totals()}", err=True)
-    return DISAGREEMENTS if follower.severities["error"] or follower.severities["warning"] else OK
+    found = follower.severities["error"] or follower.severities["warning"] or follower.unlisted
+    return DISAGREEMENTS if found else OK
 
 
-def _end_with(ctx: click.Context, options: AuditOptions, report: AuditReport, seconds: float) -> NoReturn:
-    """Write metrics, print the report, and exit with its code."""
-    if options.metrics is not None:
-        from kafka_pipeline.audit.follow import AuditTotals, write_metrics
-
-        write_metrics(options.metrics, AuditTotals.of(report, seconds))
+def _end_with(
+    ctx: click.Context, options: AuditOptions, report: AuditReport, seconds: float, *, whole: bool
+) -> NoReturn:
+    """Print the report, write metrics, and exit with its code; *whole*: all directories could be listed."""
     if options.as_json:
         say_json({"out": str(options.out) if options.out else None, **_numbers(report)})
     else:
         for line in summary_lines(report, options.out, seconds):
             click.echo(line)
-    ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] else OK)
+    if options.metrics is not None:
+        from kafka_pipeline.audit.follow import AuditTotals, write_metrics
+
+        sys.stdout.flush()
+        write_metrics(options.metrics, AuditTotals.of(report, seconds))
+    ctx.exit(DISAGREEMENTS if report.severities["error"] or report.severities["warning"] or not whole else OK)
 
 
 def _numbers(report: AuditReport) -> dict[str, object]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import signal
+import stat
 import threading
 import time
 from collections import Counter
@@ -80,6 +81,7 @@ class Follower:
 
     Attributes:
         severities: findings so far, by severity.
+        unlisted: what could not be listed in any round.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class Follower:
         self.numbers: Counter[str] = Counter()
         self.found: Counter[tuple[str, str]] = Counter()
         self.severities: dict[str, int] = dict.fromkeys(SEVERITIES, 0)
+        self.unlisted: set[str] = set()
+        self._unlisted_now: set[str] = set()
         # A dictionary keeps its order, so the oldest go first.
         self._seen: dict[tuple[str, str, str, int, int], None] = {}
         self._kernels = False
@@ -112,10 +116,25 @@ class Follower:
             CannotRead: the first round finds nothing to judge.
             OSError: the metrics cannot be written.
         """
-        self.round(find_segments([self.path]), stopped)
+        self.round(self._listed(), stopped)
         while not stopped.wait(interval):
-            with suppress(CannotRead):  # a directory may be empty for a while
-                self.round(find_segments([self.path]), stopped)
+            self.round(self._listed(may_be_empty=True), stopped)
+
+    def _listed(self, *, may_be_empty: bool = False) -> list[SegmentFile]:
+        """The segments that are there; what cannot be listed is a note, unless the round before had it, too."""
+        lines: list[str] = []
+        try:
+            segments = find_segments([self.path], lines.append)
+        except CannotRead as error:
+            if not may_be_empty:
+                raise
+            segments, lines = [], [str(error)]
+        for line in lines:
+            if line not in self._unlisted_now:
+                self.on_note(f"{line}; it is not judged")
+        self._unlisted_now = set(lines)
+        self.unlisted |= self._unlisted_now
+        return segments
 
     def round(self, segments: Sequence[SegmentFile], stopped: threading.Event | None = None) -> None:
         """Judge what is new in *segments*, report findings, and write the metrics."""
@@ -329,6 +348,19 @@ _COUNTERS: Final = (
     ("records", "records", "Records that were judged."),
     ("rounds", "rounds", "Rounds of --follow, or 1."),
 )
+
+
+def refused_metrics(path: Path) -> str:
+    """Why the file at *path* is not to be replaced by metrics; empty if it may be.  Raises `OSError`."""
+    begins = f"# HELP {PREFIX}_".encode()
+    try:
+        # What a link leads to would stay as it is.
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return "it is no regular file"
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    with path.open("rb") as file:
+        return "" if file.read(len(begins)) == begins else "it is there, and holds no metrics of Kafkaproof"
 
 
 def write_metrics(path: Path, totals: AuditTotals) -> None:

@@ -106,7 +106,8 @@ def segments_of(settings: Audit) -> list[SegmentFile]:
     A log grows while it is audited, and a run that goes on must not read more of it than the one that was stopped.
     """
     earlier = read_plan(settings.out)
-    there = find_segments([settings.path])
+    # What cannot be listed is for the command to say.
+    there = find_segments([settings.path], lambda _: None)
     if earlier is not None and {**earlier, "segments": []} == settings.plan([]):
         planned = [SegmentFile(path, size) for path, size in earlier["segments"]]
         sizes = {segment.path: segment.size for segment in there}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -67,8 +67,11 @@ def local_path(place: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" and parts.netloc in ("", "localhost") else None
 
 
-def find_segments(places: Iterable[str]) -> list[SegmentFile]:
+def find_segments(places: Iterable[str], on_unlisted: Callable[[str], None] | None = None) -> list[SegmentFile]:
     """The segments at *places*: files of any name, and the `.log` files below directories, each once, in order.
+
+    With *on_unlisted*, a directory below a place that cannot be listed, or whose name is not UTF-8, is a line for it,
+    and the segments of the others are returned.
 
     Raises:
         CannotRead: a place is not there, cannot be read, or has no segments.
@@ -76,16 +79,22 @@ def find_segments(places: Iterable[str]) -> list[SegmentFile]:
     found: set[SegmentFile] = set()
     for place in places:
         path = local_path(place)
+        unlisted: list[str] = []
         try:
-            segments = list(_local(path) if path is not None else _remote(place))
+            listed = list(_local(path, unlisted.append) if path is not None else _remote(place))
         except OSError as error:
             where = error.filename if isinstance(error.filename, str) else place
             raise CannotRead(f"{where}: {error.strerror or str(error).splitlines()[0]}") from None
+        segments = [segment for segment in listed if _is_text(segment.path)]
+        odd = {segment.log for segment in listed if not _is_text(segment.path)}
+        unlisted = sorted([*unlisted, *(f"{log}: its name is not UTF-8" for log in odd)])
+        if unlisted and (on_unlisted is None or not segments):
+            raise CannotRead(unlisted[0])
         if not segments:
             raise CannotRead(f"{place}: no segment files (*{SUFFIX})")
-        for segment in segments:
-            if not _is_text(segment.path):
-                raise CannotRead(f"{segment.path}: its name is not UTF-8")
+        for line in unlisted:
+            assert on_unlisted is not None
+            on_unlisted(line)
         found.update(segments)
     return sorted(found, key=_order)
 
@@ -104,7 +113,7 @@ def _order(segment: SegmentFile) -> tuple[str, int, str]:
     return segment.log, -1 if base is None else base, segment.path
 
 
-def _local(path: Path) -> Iterator[SegmentFile]:
+def _local(path: Path, on_unlisted: Callable[[str], None]) -> Iterator[SegmentFile]:
     path = path.absolute()
     if path.is_file():
         yield SegmentFile(path.as_posix(), path.stat().st_size)
@@ -112,12 +121,12 @@ def _local(path: Path) -> Iterator[SegmentFile]:
     if not path.is_dir():
         raise FileNotFoundError(2, "no such file or directory")
 
-    def refuse(error: OSError) -> None:
+    def pass_over(error: OSError) -> None:
         # A directory that is removed meanwhile has no segments any more.
         if not isinstance(error, FileNotFoundError):
-            raise error
+            on_unlisted(f"{error.filename}: {error.strerror}")
 
-    for folder, below, names in os.walk(path, onerror=refuse):
+    for folder, below, names in os.walk(path, onerror=pass_over):
         # A mounted file system has it, and only root can read it.
         below[:] = [name for name in below if name != "lost+found"]
         for name in names:

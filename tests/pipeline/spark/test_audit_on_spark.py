@@ -107,7 +107,9 @@ def test_interrupted_and_run_again(
 
 def test_what_cannot_be_audited_is_one_line(tmp_path: Path) -> None:
     """A path without segments ends with 3 before Spark is started, an address elsewhere with 2."""
-    for place, code in ((str(tmp_path), 3), ("s3://bucket/logs", 2)):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for place, code in ((str(empty), 3), ("s3://bucket/logs", 2)):
         with kafkaproof("audit", place, "--out", str(tmp_path / "out")) as running:
             said = finished(running)[1]
         assert running.returncode == code, said
