@@ -294,10 +294,10 @@ def _testee_name(content: Mapping[str, Any]) -> str:
 
 
 def _expired(content: Mapping[str, Any], now: datetime) -> str:
-    """Why the certificate is too old, or not yet of use; empty if it is neither."""
+    """Why the certificate is too old, not yet of use, or without a date; empty if it is none of these."""
     day = content.get("date")
     if not statement.is_day(day):
-        return ""
+        return "it has no date, so it cannot be said to be current"
     made = date.fromisoformat(str(day))
     if made > now.date():
         return f"it is of {day}, and today is {now.date()}"
@@ -421,10 +421,8 @@ def _rerun_texts(verified: VerifiedCertificate, options: VerifyOptions) -> Itera
 
 
 def _age_text(content: Mapping[str, Any]) -> str:
-    day = content.get("date")
-    if not statement.is_day(day):
-        return "not known: the result has no date"
-    until = expiry(date.fromisoformat(str(day)))
+    day = content["date"]
+    until = expiry(date.fromisoformat(day))
     return f"of {day} by its own account, expires {until} or when two releases are newer, not checked here"
 
 

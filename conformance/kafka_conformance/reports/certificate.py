@@ -7,7 +7,8 @@
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
 
-`origin` says who ran the testee, and `date` on which day (UTC); no field proves it.  `variants` has the seed of
+`origin` says who ran the testee, and `date` on which day (UTC); no field proves it.  A certificate whose `date` is
+null does not hold as current, since it would never expire.  `variants` has the seed of
 the variants that were sent, and which of them were answered worse than their cases.
 
 `problems` works all of it out again from the result file and the corpus of
@@ -136,7 +137,10 @@ def origin_of(done: Results) -> str:
 
 
 def date_of(done: Results) -> str | None:
-    """The day on which the run began, as in 2026-11-25; None for results that do not say."""
+    """The day on which the run began, as in 2026-11-25; None for results that do not say.
+
+    For a kept result it is the day of its newest lines.
+    """
     day = done.header.settings.get("date")
     return day if is_day(day) else None
 
@@ -173,6 +177,13 @@ def _skips(made: Report) -> dict[str, int]:
 def statement_hash(content: Mapping[str, Any]) -> str:
     """The hash of the fields of a certificate, its own hash left out."""
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def hash_problem(content: Mapping[str, Any]) -> str:
+    """That the certificate's own hash does not fit; empty if it does."""
+    if content.get("sha256") == statement_hash({name: value for name, value in content.items() if name != "sha256"}):
+        return ""
+    return "the certificate was changed after it was made: its own hash does not fit"
 
 
 def encode_certificate(content: Mapping[str, Any]) -> bytes:
@@ -222,8 +233,8 @@ def result_of(content: Mapping[str, Any], path: Path) -> Path:
 
 def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]) -> Iterator[str]:
     """Statements of a certificate that do not hold, one line each; none if all hold."""
-    if content.get("sha256") != statement_hash({name: value for name, value in content.items() if name != "sha256"}):
-        yield "the certificate was changed after it was made: its own hash does not fit"
+    if problem := hash_problem(content):
+        yield problem
     try:
         done = results.read_results(result)
     except Unusable as error:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from tests.conformance.reporting.conftest import DAY
 
 from kafka_conformance.reports import certificate as statement
 from kafka_conformance.reports.collection import remade
@@ -26,8 +27,9 @@ LOSSY = {"outcome": "lossy", "field": "batches[0].magic", "why": "it has no such
 
 
 def report(*arguments: object) -> Result:
-    """Run `kafkaproof report`."""
-    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments)])
+    """Run `kafkaproof report`; certificates are checked on the day of their results."""
+    now = ["--now", DAY] if "--verify" in arguments and "--now" not in arguments else []
+    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments), *now])
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,26 @@ def test_a_certificate_holds(issued: Path) -> None:
 
     assert report("--verify", moved).exit_code == 1
     assert report("--verify", moved, issued.parent / results.FILE).exit_code == 0
+
+
+def test_a_certificate_without_a_date_does_not_hold(whole: Whole, tmp_path: Path) -> None:
+    """A result without a date gives a certificate that agrees with itself, and is not current on any day."""
+    path = whole()
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    undated = msgspec.json.encode(json.loads(header) | {"settings": {}}) + b"\n"
+    body = b"".join([undated, *lines[:-1]])
+    footer = json.loads(lines[-1]) | {"sha256": sha256(body).hexdigest()}
+    path.write_bytes(body + msgspec.json.encode(footer) + b"\n")
+    assert report(path, "--out", tmp_path).exit_code == 0
+    certificate = tmp_path / "perfect" / statement.FILE
+    assert read(certificate)["date"] is None
+    for now in (DAY, "2099-01-01"):
+        done = report("--verify", certificate, "--now", now)
+        assert done.exit_code == 1
+        assert done.stdout.splitlines()[:2] == [
+            "the certificate of perfect 1.0 does not hold",
+            "  it has no date, so it cannot be said to be current",
+        ]
 
 
 FORGED: list[Callable[[dict[str, Any]], None]] = [
