@@ -301,14 +301,18 @@ def _listing(
 def draft_command(path: Path, contact: str, now: datetime) -> NoReturn:
     """Print the submission that claims what CERTIFICATE says.
 
-    Exit codes: 0, 1 the certificate is for no profile, 2 usage.
+    Exit codes: 0, 1 the certificate is for no profile, 2 usage, or CERTIFICATE was changed or has no date.
     """
+    if problem := programme.contact_problem(contact):
+        raise click.UsageError(f"--contact: {problem}, not {printable(contact, 80)!r}")
     try:
         content = certificate.load_certificate(path)
     except certificate.BadCertificate as error:
         raise click.UsageError(printable(str(error))) from error
     try:
         text = programme.draft_submission(content, contact, now.date())
+    except certificate.BadCertificate as error:
+        raise click.UsageError(printable(f"{path}: {error}")) from error
     except BadSubmission as error:
         click.echo(f"{path}: {error}", err=True)
         sys.exit(DISAGREEMENTS)
