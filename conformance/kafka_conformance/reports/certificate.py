@@ -51,6 +51,7 @@ VERSION: Final = 2
 FILE: Final = "certificate.json"
 DIGITS: Final = 6
 MOST_REASONS: Final = 20
+MOST_BYTES: Final = 1024 * 1024
 # The names of `certify --origin`, and the words of the certificate for them.
 SELF: Final = "self"
 ORIGINS: Final[Mapping[str, str]] = {
@@ -193,10 +194,15 @@ def encode_certificate(content: Mapping[str, Any]) -> bytes:
 
 def load_certificate(path: Path) -> dict[str, Any]:
     """The certificate in *path*.  Raises `BadCertificate`."""
+    return decode_certificate(read_certificate(path), path)
+
+
+def read_certificate(path: Path) -> bytes:
+    """The bytes of the certificate in *path*.  Raises `BadCertificate` for what is no regular file, or too large."""
     try:
-        return decode_certificate(path.read_bytes(), path)
-    except OSError as error:
-        raise BadCertificate(f"{path}: {error.strerror}") from error
+        return results.read_limited(path, MOST_BYTES)
+    except ValueError as error:
+        raise BadCertificate(str(error)) from error
 
 
 def decode_certificate(data: bytes, path: Path) -> dict[str, Any]:

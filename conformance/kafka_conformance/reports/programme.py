@@ -33,8 +33,8 @@ import msgspec
 
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports.certificate import BadCertificate, hash_problem, is_day
-from kafka_conformance.reports.signature import read_limited
 from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner.results import read_limited
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect, CannotRun, split_command
 from kafka_conformance.testees.known import NEAR, OURS, KnownTestee, at_version, find_testee, testee_at

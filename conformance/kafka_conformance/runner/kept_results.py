@@ -202,7 +202,7 @@ def read_kept(file: Path) -> KeptResult:
         Unusable: it is none, or a line is broken.
     """
     try:
-        first, _, rest = file.read_bytes().partition(b"\n")
+        first, _, rest = results.read_limited(file, results.MOST_BYTES).partition(b"\n")
         return KeptResult(_headers.decode(first), {line.case: line for line in _lines.decode_lines(rest)})
     except (OSError, ValueError) as error:
         raise Unusable(f"{file}: not a kept result: {error}") from error

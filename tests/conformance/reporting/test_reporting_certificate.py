@@ -1,6 +1,7 @@
 """Certificates: bound to result and corpus, and checked without either's word."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -256,3 +257,41 @@ def test_verdict_as_json(issued: Path) -> None:
     assert (good["holds"], good["certified"], good["problems"]) == (True, True, [])
     assert bad["holds"] is False
     assert "cannot be read" in bad["problems"][0]
+
+
+def pipe(path: Path) -> None:
+    """A named pipe without a writer."""
+    os.mkfifo(path)
+
+
+def link_to_pipe(path: Path) -> None:
+    """A link to one."""
+    pipe(path.with_name("pipe"))
+    path.symlink_to("pipe")
+
+
+def sparse(path: Path) -> None:
+    """A file of 20 GiB that takes no space."""
+    with path.open("wb") as file:
+        file.truncate(20 << 30)
+
+
+UNREADABLE = {pipe: "it is no regular file", link_to_pipe: "it is no regular file", sparse: "it has more than"}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", UNREADABLE)
+def test_no_file_is_read_without_end(make: Callable[[Path], None], issued: Path) -> None:
+    """A pipe does not block and a huge file is not loaded: as the result, as the certificate, and of a draft."""
+    result = issued.parent / results.FILE
+    result.unlink()
+    make(result)
+    done = report("--verify", issued)
+    assert (done.exit_code, UNREADABLE[make] in done.stdout) == (1, True), done.output
+    certificate = issued.with_name("other.json")
+    (issued.parent / "pipe").unlink(missing_ok=True)
+    make(certificate)
+    for command in (["report", "--verify"], ["programme", "draft", "--contact", "a@example.org"]):
+        done = CliRunner().invoke(kafkaproof, [*command, str(certificate)])
+        assert done.exit_code == 2, done.output
+        assert f"{certificate}: {UNREADABLE[make]}" in done.stderr.splitlines()[-1]
