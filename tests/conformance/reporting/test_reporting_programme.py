@@ -543,7 +543,19 @@ def test_an_embargoed_cause_is_not_published_whole(tmp_path: Path) -> None:
         ("index.html", id_),
         ("whole.md", id_),
     ]
-    assert embargoed_pages(tmp_path, {id_: Disclosure(id=id_, state="fixed in 3.1")}) == []
+    assert embargoed_pages(tmp_path, {id_: Disclosure(id=id_, state="fixed in 3.1")})[0] == []
+
+
+def test_a_folder_without_pages_is_not_said_to_be_clean(tmp_path: Path) -> None:
+    """Other pages are not looked at; a folder with nothing else is an error, and else their number is printed."""
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    (tmp_path / "index.html").write_text("<p>Notes</p>")
+    done = run("embargo", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "there is no page of report or dossier in it" in done.stderr
+    (tmp_path / "summary.md").write_text("| Dossier | `a/b` |\n")
+    done = run("embargo", tmp_path)
+    assert (done.exit_code, done.stdout) == (0, "1 page of report or dossier looked at; 0 publish too much\n")
 
 
 def test_a_report_has_no_reproducer_of_an_embargoed_cause(whole: Callable[..., Path], tmp_path: Path) -> None:
