@@ -276,7 +276,11 @@ def sparse(path: Path) -> None:
         file.truncate(20 << 30)
 
 
-UNREADABLE = {pipe: "it is no regular file", link_to_pipe: "it is no regular file", sparse: "it has more than"}
+UNREADABLE: dict[Callable[[Path], None], str] = {
+    pipe: "it is no regular file",
+    link_to_pipe: "it is no regular file",
+    sparse: "it has more than",
+}
 
 
 @pytest.mark.timeout(60)
