@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from kafka_conformance.reports import certificate
 from kafka_conformance.reports.collection import cases_by_id, corpus_contents, remade
-from kafka_conformance.runner.kept_results import read_kept
+from kafka_conformance.runner.kept_results import kept_date, read_kept
 from kafka_conformance.runner.results import FILE, Unusable, encode_results, read_results
 from kafkaproof.cli import kafkaproof
 
@@ -250,7 +250,8 @@ def test_what_only_another_run_shows_is_named(name: str, tmp_path: Path) -> None
     path.write_bytes(forged(ONLY_ANOTHER_RUN[name]))
     content = certificate.statement(remade(read_results(path), cases_by_id(), (), path), FILE)
     (tmp_path / certificate.FILE).write_bytes(certificate.encode_certificate(content))
-    done = CliRunner().invoke(kafkaproof, ["report", "--verify", str(tmp_path / certificate.FILE)])
+    verify = ["report", "--verify", str(tmp_path / certificate.FILE), "--now", str(content["date"])]
+    done = CliRunner().invoke(kafkaproof, verify)
 
     assert done.exit_code == 0, done.output
     assert "only another run can show that the result was not made up" in done.output
@@ -335,3 +336,10 @@ def test_a_forged_certificate_does_not_hold(change: dict[str, Any], said: str, t
     content["sha256"] = certificate.statement_hash({name: content[name] for name in content if name != "sha256"})
 
     assert [problem for problem in certificate.problems(content, path, cases_by_id()) if said in problem]
+
+
+def test_the_date_of_a_kept_result_is_in_its_result() -> None:
+    """A kept result has the day of its newest lines; the certificate of its full result has it, too."""
+    path = RESULTS / "kafka-python-3.0.12.ndjson"
+    done = read_kept(path).results(corpus_contents())
+    assert certificate.date_of(done) == kept_date(path) != ""

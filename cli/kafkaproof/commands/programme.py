@@ -301,14 +301,18 @@ def _listing(
 def draft_command(path: Path, contact: str, now: datetime) -> NoReturn:
     """Print the submission that claims what CERTIFICATE says.
 
-    Exit codes: 0, 1 the certificate is for no profile, 2 usage.
+    Exit codes: 0, 1 the certificate is for no profile, 2 usage, or CERTIFICATE was changed or has no date.
     """
+    if problem := programme.contact_problem(contact):
+        raise click.UsageError(f"--contact: {problem}, not {printable(contact, 80)!r}")
     try:
         content = certificate.load_certificate(path)
     except certificate.BadCertificate as error:
         raise click.UsageError(printable(str(error))) from error
     try:
         text = programme.draft_submission(content, contact, now.date())
+    except certificate.BadCertificate as error:
+        raise click.UsageError(printable(f"{path}: {error}")) from error
     except BadSubmission as error:
         click.echo(f"{path}: {error}", err=True)
         sys.exit(DISAGREEMENTS)
@@ -325,15 +329,18 @@ def check_embargo(folder: Path, as_json: bool) -> NoReturn:
     Pages are those of `dossier` and `report`.  States and days are those of DIR/disclosure.toml, if there is one,
     else those of Kafkaproof.
 
-    Exit codes: 0 none does, 1 a page does, 2 usage.
+    Exit codes: 0 none does, 1 a page does, 2 usage, or there is no such page.
     """
     try:
-        found = embargoed_pages(folder, load_disclosures(folder))
+        found, looked_at = embargoed_pages(folder, load_disclosures(folder))
     except BadIssueList as error:
         raise click.UsageError(printable(str(error))) from error
+    if not looked_at:
+        raise click.UsageError(f"{printable(str(folder))}: there is no page of report or dossier in it")
     if as_json:
-        say_json({"embargoed": [{"page": str(path), "cause": id_} for path, id_ in found]})
+        say_json({"pages": looked_at, "embargoed": [{"page": str(path), "cause": id_} for path, id_ in found]})
     else:
+        click.echo(f"{_counted(looked_at, 'page')} of report or dossier looked at; {len(found)} publish too much")
         for path, id_ in found:
             click.echo(f"{path}: {id_} is not disclosed, and the page has its bytes or reproducer")
     sys.exit(DISAGREEMENTS if found else OK)

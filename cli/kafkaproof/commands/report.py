@@ -37,7 +37,7 @@ from kafka_conformance.reports.signature import SignerEntry
 from kafka_conformance.runner.deviations import Deviation
 from kafka_conformance.runner.keeping import reserved
 from kafka_conformance.runner.kept_results import read_any_results
-from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.runner.results import Results, Unusable, read_limited
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect, find_testee, testee_at
@@ -255,7 +255,7 @@ def _verify(path: Path, given: Sequence[Path], options: VerifyOptions, as_json: 
     if len(given) > 1:
         raise click.UsageError("a certificate has one result")
     try:
-        data = path.read_bytes()
+        data = statement.read_certificate(path)
         content = statement.decode_certificate(data, path)
         result = files(given)[0] if given else statement.result_of(content, path)
         signers = None if options.signers is None else _signers(options.signers)
@@ -282,7 +282,7 @@ def _verify(path: Path, given: Sequence[Path], options: VerifyOptions, as_json: 
 
 def _signers(path: Path) -> tuple[SignerEntry, ...]:
     try:
-        return signature.parse_signers(signature.read_limited(path, signature.MAX_SIGNERS), str(path))
+        return signature.parse_signers(read_limited(path, signature.MAX_SIGNERS), str(path))
     except ValueError as error:
         raise signature.BadSigners(str(error)) from error
 
@@ -294,10 +294,10 @@ def _testee_name(content: Mapping[str, Any]) -> str:
 
 
 def _expired(content: Mapping[str, Any], now: datetime) -> str:
-    """Why the certificate is too old, or not yet of use; empty if it is neither."""
+    """Why the certificate is too old, not yet of use, or without a date; empty if it is none of these."""
     day = content.get("date")
     if not statement.is_day(day):
-        return ""
+        return "it has no date, so it cannot be said to be current"
     made = date.fromisoformat(str(day))
     if made > now.date():
         return f"it is of {day}, and today is {now.date()}"
@@ -310,9 +310,7 @@ def _signer(path: Path, data: bytes, signers: Sequence[SignerEntry], now: dateti
     if not beside.exists():
         return None, f"there is no signature {printable(beside.name, 100)} beside it"
     try:
-        return signature.check_signature(
-            data, signature.read_limited(beside, signature.MAX_SIGNATURE), signers, now
-        ), ""
+        return signature.check_signature(data, read_limited(beside, signature.MAX_SIGNATURE), signers, now), ""
     except ValueError as error:
         return None, f"{printable(beside.name, 100)}: {printable(str(error).removeprefix(f'{beside}: '))}"
 
@@ -421,10 +419,8 @@ def _rerun_texts(verified: VerifiedCertificate, options: VerifyOptions) -> Itera
 
 
 def _age_text(content: Mapping[str, Any]) -> str:
-    day = content.get("date")
-    if not statement.is_day(day):
-        return "not known: the result has no date"
-    until = expiry(date.fromisoformat(str(day)))
+    day = content["date"]
+    until = expiry(date.fromisoformat(day))
     return f"of {day} by its own account, expires {until} or when two releases are newer, not checked here"
 
 

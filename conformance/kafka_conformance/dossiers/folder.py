@@ -149,8 +149,8 @@ _PROGRAMS: Final = re.compile(r"<script[^>]*\bid=\"programs\"[^>]*>\s*([A-Za-z0-
 _DOSSIER_ID: Final = re.compile(r"^\| Dossier \| `([^`]+)` \|$", re.MULTILINE)
 
 
-def embargoed_pages(folder: Path, disclosures: Mapping[str, Disclosure]) -> list[tuple[Path, str]]:
-    """Pages below *folder* that publish an embargoed cause whole, each with the dossier's id.
+def embargoed_pages(folder: Path, disclosures: Mapping[str, Disclosure]) -> tuple[list[tuple[Path, str]], int]:
+    """Pages below *folder* that publish an embargoed cause whole, each with the dossier's id; and the pages looked at.
 
     These are pages of `dossier` with bytes or a reproducer, and pages of `report` with a reproducer.
     """
@@ -160,13 +160,16 @@ def embargoed_pages(folder: Path, disclosures: Mapping[str, Disclosure]) -> list
         for cause in causes
         if is_embargoed(disclosures, library, cause)
     }
-    found = []
+    found, looked_at = [], 0
     for path in sorted(folder.rglob("*")):
         if path.suffix in (".md", ".html") and path.is_file():
             text = path.read_text(encoding="utf-8", errors="replace")
+            if not (_DOSSIER_ID if path.suffix == ".md" else _PROGRAMS).search(text):
+                continue
+            looked_at += 1
             shown = _whole_dossiers(text) if path.suffix == ".md" else _reproducers(text)
             found += [(path, id_) for id_ in sorted(embargoed & shown)]
-    return found
+    return found, looked_at
 
 
 def _whole_dossiers(text: str) -> set[str]:

@@ -7,7 +7,8 @@
      "skipped": {…}, "areas": {…}, "nulls": {…}, "findings": {…}, "deviations": […],
      "sha256": of everything above}
 
-`origin` says who ran the testee, and `date` on which day (UTC); no field proves it.  `variants` has the seed of
+`origin` says who ran the testee, and `date` on which day (UTC); no field proves it.  A certificate whose `date` is
+null does not hold as current, since it would never expire.  `variants` has the seed of
 the variants that were sent, and which of them were answered worse than their cases.
 
 `problems` works all of it out again from the result file and the corpus of
@@ -50,6 +51,7 @@ VERSION: Final = 2
 FILE: Final = "certificate.json"
 DIGITS: Final = 6
 MOST_REASONS: Final = 20
+MOST_BYTES: Final = 1024 * 1024
 # The names of `certify --origin`, and the words of the certificate for them.
 SELF: Final = "self"
 ORIGINS: Final[Mapping[str, str]] = {
@@ -136,7 +138,10 @@ def origin_of(done: Results) -> str:
 
 
 def date_of(done: Results) -> str | None:
-    """The day on which the run began, as in 2026-11-25; None for results that do not say."""
+    """The day on which the run began, as in 2026-11-25; None for results that do not say.
+
+    For a kept result it is the day of its newest lines.
+    """
     day = done.header.settings.get("date")
     return day if is_day(day) else None
 
@@ -175,6 +180,13 @@ def statement_hash(content: Mapping[str, Any]) -> str:
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
 
 
+def hash_problem(content: Mapping[str, Any]) -> str:
+    """That the certificate's own hash does not fit; empty if it does."""
+    if content.get("sha256") == statement_hash({name: value for name, value in content.items() if name != "sha256"}):
+        return ""
+    return "the certificate was changed after it was made: its own hash does not fit"
+
+
 def encode_certificate(content: Mapping[str, Any]) -> bytes:
     """The certificate as a file."""
     return indented_json(content)
@@ -182,10 +194,15 @@ def encode_certificate(content: Mapping[str, Any]) -> bytes:
 
 def load_certificate(path: Path) -> dict[str, Any]:
     """The certificate in *path*.  Raises `BadCertificate`."""
+    return decode_certificate(read_certificate(path), path)
+
+
+def read_certificate(path: Path) -> bytes:
+    """The bytes of the certificate in *path*.  Raises `BadCertificate` for what is no regular file, or too large."""
     try:
-        return decode_certificate(path.read_bytes(), path)
-    except OSError as error:
-        raise BadCertificate(f"{path}: {error.strerror}") from error
+        return results.read_limited(path, MOST_BYTES)
+    except ValueError as error:
+        raise BadCertificate(str(error)) from error
 
 
 def decode_certificate(data: bytes, path: Path) -> dict[str, Any]:
@@ -222,8 +239,8 @@ def result_of(content: Mapping[str, Any], path: Path) -> Path:
 
 def problems(content: Mapping[str, Any], result: Path, cases: Mapping[str, Case]) -> Iterator[str]:
     """Statements of a certificate that do not hold, one line each; none if all hold."""
-    if content.get("sha256") != statement_hash({name: value for name, value in content.items() if name != "sha256"}):
-        yield "the certificate was changed after it was made: its own hash does not fit"
+    if problem := hash_problem(content):
+        yield problem
     try:
         done = results.read_results(result)
     except Unusable as error:

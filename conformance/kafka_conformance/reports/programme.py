@@ -32,9 +32,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_conformance.judge.grade import PROFILES
-from kafka_conformance.reports.certificate import is_day
-from kafka_conformance.reports.signature import read_limited
+from kafka_conformance.reports.certificate import BadCertificate, hash_problem, is_day
 from kafka_conformance.reports.summary import Report
+from kafka_conformance.runner.results import read_limited
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect, CannotRun, split_command
 from kafka_conformance.testees.known import NEAR, OURS, KnownTestee, at_version, find_testee, testee_at
@@ -184,8 +184,8 @@ def _problems(submission: Submission, source: _Source, now: date) -> Iterator[st
         yield f"{source.at('project')}: a project has letters a to z, digits, dots and hyphens, at most 64"
     elif submission.project != stem:
         yield f"{source.at('project')}: the file of {submission.project} is {submission.project}{SUFFIX}"
-    if not _CONTACT.fullmatch(submission.contact) or not _is_plain(submission.contact):
-        yield f"{source.at('contact')}: a contact is an https address or a mail address"
+    if problem := contact_problem(submission.contact):
+        yield f"{source.at('contact')}: {problem}"
     yield from _run_problems(submission, source)
     if not 1 <= len(submission.release) <= MAX_RELEASES:
         yield f"{source.path}: it has {len(submission.release)} tables [[release]]; 1 to {MAX_RELEASES} are possible"
@@ -346,12 +346,25 @@ def codec_release(testee: Mapping[str, Any]) -> str:
     return _plain_version(words[0]) if words else ""
 
 
+def contact_problem(contact: str) -> str:
+    """Why *contact* is none; empty if it is one."""
+    is_contact = _CONTACT.fullmatch(contact) and _is_plain(contact)
+    return "" if is_contact else "a contact is an https address or a mail address"
+
+
 def draft_submission(content: Mapping[str, Any], contact: str, today: date) -> str:
     """The submission that claims what the certificate *content* says.
 
     Raises:
+        BadCertificate: it was changed after it was made, or has no date until *today*.
         BadSubmission: it says nothing that a submission can claim.
     """
+    if problem := hash_problem(content):
+        raise BadCertificate(problem)
+    if not is_day(content.get("date")):
+        raise BadCertificate("the certificate has no date, and a submission has the day of the run")
+    if content["date"] > today.isoformat():
+        raise BadCertificate(f"the certificate is of {content['date']}, and today is {today}")
     testee, profiles = content.get("testee"), content.get("certified_for")
     if not isinstance(testee, dict) or not isinstance(profiles, list) or not profiles:
         raise BadSubmission("the certificate is for no profile")
@@ -363,14 +376,13 @@ def draft_submission(content: Mapping[str, Any], contact: str, today: date) -> s
         fields |= {"package": "pypi:", "adapter": "python -m "}
     else:
         fields |= {"testee": name}
-    day = content.get("date")
     release = {
         "version": codec_release(testee),
         "profiles": [str(each) for each in profiles],
         "corpus": str((content.get("corpus") or {}).get("sha256", "")),
         "corpus_version": CORPUS_VERSION,
     }
-    rows = [*_rows(fields), "", "[[release]]", *_rows(release), f"date = {day if is_day(day) else today}"]
+    rows = [*_rows(fields), "", "[[release]]", *_rows(release), f"date = {content['date']}"]
     return "\n".join(rows) + "\n"
 
 

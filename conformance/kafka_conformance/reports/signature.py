@@ -127,24 +127,6 @@ def signature_file(certificate: Path) -> Path:
     return certificate.with_name(certificate.name + SUFFIX)
 
 
-def read_limited(path: Path, most: int) -> bytes:
-    """The content of *path*.
-
-    Raises:
-        ValueError: it is no regular file, cannot be read, or has more than *most* bytes.
-    """
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: it is no regular file")  # a pipe would block
-    try:
-        with path.open("rb") as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or error}") from error
-    if len(data) > most:
-        raise ValueError(f"{path}: it has more than {most:,} bytes")
-    return data
-
-
 def signature_fields(signature: bytes) -> SignatureFields:
     """The fields of *signature*, in armor.
 

@@ -115,11 +115,14 @@ class KeptResult:
         return replace(self, lines={**self.lines, **new})
 
     def results(self, corpus: CorpusContents) -> Results:
-        """The result over *corpus*, complete if no line is missing."""
+        """The result over *corpus*, complete if no line is missing; its date is the day of the newest lines."""
         chosen = cases_for(corpus.cases, self.header.testee)
         lines = tuple(_line(self.lines[case.id], case) for case in chosen if self.has(case.id, corpus))
+        settings = self.header.settings
+        if self.header.date is not UNSET:
+            settings = settings | {"date": self.header.date}
         header = ResultHeader(
-            testee=self.header.testee, corpus=corpus.sha256, cases=len(chosen), only=[], settings=self.header.settings
+            testee=self.header.testee, corpus=corpus.sha256, cases=len(chosen), only=[], settings=settings
         )
         found = Results(header, lines, None)
         return replace(found, footer=_footer(found)) if len(lines) == len(chosen) else found
@@ -199,7 +202,7 @@ def read_kept(file: Path) -> KeptResult:
         Unusable: it is none, or a line is broken.
     """
     try:
-        first, _, rest = file.read_bytes().partition(b"\n")
+        first, _, rest = results.read_limited(file, results.MOST_BYTES).partition(b"\n")
         return KeptResult(_headers.decode(first), {line.case: line for line in _lines.decode_lines(rest)})
     except (OSError, ValueError) as error:
         raise Unusable(f"{file}: not a kept result: {error}") from error

@@ -10,6 +10,7 @@ kept as `previous-result.ndjson` until that run is complete.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -153,6 +154,7 @@ _FOOTER_STARTS: Final = (_FOOTER_START, b'{"kind":"footer"')
 
 # A corpus has some thousands of cases.
 MOST_LINES: Final = 50_000
+MOST_BYTES: Final = 256 * 1024 * 1024
 
 
 def read_results(path: Path) -> Results:
@@ -234,12 +236,32 @@ def read_result_header(path: Path) -> ResultHeader:
         raise Unusable(f"{path}: not a result: {error}") from error
 
 
+def read_limited(path: Path, most: int) -> bytes:
+    """The content of *path*.
+
+    Raises:
+        ValueError: it is no regular file, cannot be read, or has more than *most* bytes.
+    """
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: it is no regular file")  # a pipe would block
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = b"" if size > most else file.read(most + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from error
+    if max(size, len(data)) > most:
+        raise ValueError(f"{path}: it has more than {most:,} bytes")
+    return data
+
+
 def whole_lines(path: Path) -> list[bytes]:
     """The lines in *path*, without a torn last one.  Raises `Unusable`."""
     try:
-        return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    except OSError as error:
-        raise Unusable(f"{path}: {error.strerror}") from error
+        data = read_limited(path, MOST_BYTES)
+    except ValueError as error:
+        raise Unusable(str(error)) from error
+    return [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def check_footer_hash(sha256: str, before: Iterable[bytes], path: Path) -> None:

@@ -46,6 +46,8 @@ for line in sys.stdin:
 """
 
 
+# The day of complete results.
+DAY = "2026-11-25"
 FORMATS = {"magics": [0, 1, 2], "compressions": ["none", "gzip", "snappy", "lz4", "zstd"]}
 
 
@@ -113,7 +115,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory, whole_corpus: Mapping[str, C
         cases = [case for case in whole_corpus.values() if case.op in CODEC_OPS]
         testee = {"name": name, "version": version, "language": "python", "connect": name, "append": False}
         testee |= {"decode": FORMATS, "encode": FORMATS}
-        header = results.ResultHeader(testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={})
+        header = results.ResultHeader(
+            testee=testee, corpus=corpus_hash(), cases=len(cases), only=[], settings={"date": DAY}
+        )
         writer = results.ResultWriter(path, header, [case_line(case, changed or {}) for case in cases])
         writer.finish(seconds=1.0, waited=0.0, starts=1, strays=0)
         return path

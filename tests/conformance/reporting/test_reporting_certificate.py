@@ -1,6 +1,7 @@
 """Certificates: bound to result and corpus, and checked without either's word."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping
 from hashlib import sha256
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
+from tests.conformance.reporting.conftest import DAY
 
 from kafka_conformance.reports import certificate as statement
 from kafka_conformance.reports.collection import remade
@@ -26,8 +28,9 @@ LOSSY = {"outcome": "lossy", "field": "batches[0].magic", "why": "it has no such
 
 
 def report(*arguments: object) -> Result:
-    """Run `kafkaproof report`."""
-    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments)])
+    """Run `kafkaproof report`; certificates are checked on the day of their results."""
+    now = ["--now", DAY] if "--verify" in arguments and "--now" not in arguments else []
+    return CliRunner().invoke(kafkaproof, ["report", *map(str, arguments), *now])
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +98,26 @@ def test_a_certificate_holds(issued: Path) -> None:
 
     assert report("--verify", moved).exit_code == 1
     assert report("--verify", moved, issued.parent / results.FILE).exit_code == 0
+
+
+def test_a_certificate_without_a_date_does_not_hold(whole: Whole, tmp_path: Path) -> None:
+    """A result without a date gives a certificate that agrees with itself, and is not current on any day."""
+    path = whole()
+    header, *lines = path.read_bytes().splitlines(keepends=True)
+    undated = msgspec.json.encode(json.loads(header) | {"settings": {}}) + b"\n"
+    body = b"".join([undated, *lines[:-1]])
+    footer = json.loads(lines[-1]) | {"sha256": sha256(body).hexdigest()}
+    path.write_bytes(body + msgspec.json.encode(footer) + b"\n")
+    assert report(path, "--out", tmp_path).exit_code == 0
+    certificate = tmp_path / "perfect" / statement.FILE
+    assert read(certificate)["date"] is None
+    for now in (DAY, "2099-01-01"):
+        done = report("--verify", certificate, "--now", now)
+        assert done.exit_code == 1
+        assert done.stdout.splitlines()[:2] == [
+            "the certificate of perfect 1.0 does not hold",
+            "  it has no date, so it cannot be said to be current",
+        ]
 
 
 FORGED: list[Callable[[dict[str, Any]], None]] = [
@@ -234,3 +257,45 @@ def test_verdict_as_json(issued: Path) -> None:
     assert (good["holds"], good["certified"], good["problems"]) == (True, True, [])
     assert bad["holds"] is False
     assert "cannot be read" in bad["problems"][0]
+
+
+def pipe(path: Path) -> None:
+    """A named pipe without a writer."""
+    os.mkfifo(path)
+
+
+def link_to_pipe(path: Path) -> None:
+    """A link to one."""
+    pipe(path.with_name("pipe"))
+    path.symlink_to("pipe")
+
+
+def sparse(path: Path) -> None:
+    """A file of 20 GiB that takes no space."""
+    with path.open("wb") as file:
+        file.truncate(20 << 30)
+
+
+UNREADABLE: dict[Callable[[Path], None], str] = {
+    pipe: "it is no regular file",
+    link_to_pipe: "it is no regular file",
+    sparse: "it has more than",
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", UNREADABLE)
+def test_no_file_is_read_without_end(make: Callable[[Path], None], issued: Path) -> None:
+    """A pipe does not block and a huge file is not loaded: as the result, as the certificate, and of a draft."""
+    result = issued.parent / results.FILE
+    result.unlink()
+    make(result)
+    done = report("--verify", issued)
+    assert (done.exit_code, UNREADABLE[make] in done.stdout) == (1, True), done.output
+    certificate = issued.with_name("other.json")
+    (issued.parent / "pipe").unlink(missing_ok=True)
+    make(certificate)
+    for command in (["report", "--verify"], ["programme", "draft", "--contact", "a@example.org"]):
+        done = CliRunner().invoke(kafkaproof, [*command, str(certificate)])
+        assert done.exit_code == 2, done.output
+        assert f"{certificate}: {UNREADABLE[make]}" in done.stderr.splitlines()[-1]

@@ -257,10 +257,61 @@ def test_a_draft_is_a_submission(whole: Callable[..., Path], tmp_path: Path) -> 
     assert (loaded.testee, loaded.release[0].version, loaded.release[0].date) == ("kafka-python", "3.0.12", NOW)
     assert loaded.release[0].corpus == corpus_hash()
     content = json.loads(made.read_bytes())
-    made.write_bytes(certificate.encode_certificate(content | {"certified_for": []}))
+    made.write_bytes(issued(content, certified_for=[]))
     assert run("draft", made, "--contact", "a@example.org").exit_code == 1
-    made.write_bytes(certificate.encode_certificate(content | {"deviations": [{"reason": "x"}]}))
+    made.write_bytes(issued(content, deviations=[{"reason": "x"}]))
     assert "rests on known deviations" in run("draft", made, "--contact", "a@example.org").stderr
+
+
+def issued(content: Mapping[str, object], **fields: object) -> bytes:
+    """The certificate with these fields and its hash."""
+    changed = {name: value for name, value in content.items() if name != "sha256"} | fields
+    return certificate.encode_certificate(changed | {"sha256": certificate.statement_hash(changed)})
+
+
+# What a draft needs of a certificate.
+DRAFTED = {
+    "format": certificate.FORMAT, "version": certificate.VERSION, "corpus": {"sha256": "0" * 64}, "date": "2026-11-20",
+    "testee": {"name": "kafka-python", "version": "3.0.12", "connect": "kafka-python"}, "certified_for": ["producer"],
+}  # fmt: skip
+
+
+def test_a_draft_invents_no_date(tmp_path: Path) -> None:
+    """The day of the run is that of the certificate; without one there is no draft."""
+    path = tmp_path / certificate.FILE
+    path.write_bytes(issued(DRAFTED))
+    assert "date = 2026-11-20\n" in run("draft", path, "--contact", "a@example.org").stdout
+    early = run("draft", path, "--contact", "a@example.org", "--now", "2026-11-19")
+    assert (early.exit_code, "is of 2026-11-20, and today is 2026-11-19" in early.stderr) == (2, True)
+    for day in (None, "soon"):
+        path.write_bytes(issued(DRAFTED, date=day))
+        done = run("draft", path, "--contact", "a@example.org")
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[-1].endswith(
+            f"{path}: the certificate has no date, and a submission has the day of the run"
+        )
+
+
+def test_a_draft_of_an_edited_certificate_is_refused(tmp_path: Path) -> None:
+    """A certificate whose own hash does not fit claims nothing."""
+    path = tmp_path / certificate.FILE
+    whole = json.loads(issued(DRAFTED))
+    path.write_bytes(certificate.encode_certificate(whole | {"certified_for": ["producer", "hostile"]}))
+    done = run("draft", path, "--contact", "a@example.org")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "its own hash does not fit" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "contact", ["javascript:alert(1)", 'https://x.example/"x', "a@example.org\nx = 1", "", "a" * 300]
+)
+def test_a_draft_checks_its_contact(contact: str, tmp_path: Path) -> None:
+    """An address that `check` refuses is refused when the draft is made."""
+    path = tmp_path / certificate.FILE
+    path.write_bytes(issued(DRAFTED))
+    done = run("draft", path, "--contact", contact)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--contact: a contact is an https address or a mail address" in done.stderr.splitlines()[-1]
 
 
 def test_the_list_says_what_counts(tmp_path: Path) -> None:
@@ -492,7 +543,19 @@ def test_an_embargoed_cause_is_not_published_whole(tmp_path: Path) -> None:
         ("index.html", id_),
         ("whole.md", id_),
     ]
-    assert embargoed_pages(tmp_path, {id_: Disclosure(id=id_, state="fixed in 3.1")}) == []
+    assert embargoed_pages(tmp_path, {id_: Disclosure(id=id_, state="fixed in 3.1")})[0] == []
+
+
+def test_a_folder_without_pages_is_not_said_to_be_clean(tmp_path: Path) -> None:
+    """Other pages are not looked at; a folder with nothing else is an error, and else their number is printed."""
+    (tmp_path / "notes.md").write_text("# Notes\n")
+    (tmp_path / "index.html").write_text("<p>Notes</p>")
+    done = run("embargo", tmp_path)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "there is no page of report or dossier in it" in done.stderr
+    (tmp_path / "summary.md").write_text("| Dossier | `a/b` |\n")
+    done = run("embargo", tmp_path)
+    assert (done.exit_code, done.stdout) == (0, "1 page of report or dossier looked at; 0 publish too much\n")
 
 
 def test_a_report_has_no_reproducer_of_an_embargoed_cause(whole: Callable[..., Path], tmp_path: Path) -> None:
