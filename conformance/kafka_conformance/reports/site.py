@@ -23,7 +23,7 @@ from markupsafe import Markup
 from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_conformance.reports import html
+from kafka_conformance.reports import asset, html, page_environment
 from kafka_conformance.reports.collection import Collection, certify_command, folder_name
 from kafka_conformance.reports.details import detail
 from kafka_conformance.reports.libraries import (
@@ -198,7 +198,7 @@ def _data(value: Any) -> bytes:
 
 @cache
 def _environment() -> Environment:
-    made = html.page_environment()
+    made = page_environment()
     made.globals.update(
         case_path=case_path,
         library_path=library_path,
@@ -654,11 +654,11 @@ def tool_pages(contents: SiteContents) -> Iterator[SitePage]:
 
 def asset_files(contents: SiteContents) -> Iterator[SitePage]:
     """Styles, scripts, and files that came from outside."""
-    yield SitePage("assets/site.css", (html.asset("page.css") + html.asset("site/site.css")).encode())
+    yield SitePage("assets/site.css", (asset("page.css") + asset("site/site.css")).encode())
     sections = f"const SECTIONS = {msgspec.json.encode(SECTIONS).decode()};\n"
-    yield SitePage("assets/site.js", (html.asset("shared.js") + sections + html.asset("site/site.js")).encode())
-    yield SitePage("assets/icon.svg", html.asset("site/icon.svg").encode())
-    yield SitePage("assets/explain.js", html.asset("site/explain.js").encode())
+    yield SitePage("assets/site.js", (asset("shared.js") + sections + asset("site/site.js")).encode())
+    yield SitePage("assets/icon.svg", asset("site/icon.svg").encode())
+    yield SitePage("assets/explain.js", asset("site/explain.js").encode())
     for path, content in contents.files.items():
         yield SitePage(path, content)
 

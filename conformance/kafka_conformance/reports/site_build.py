@@ -26,8 +26,8 @@ from typing import Any, Final
 import msgspec
 from markdown_it import MarkdownIt
 
+from kafka_conformance.reports import asset
 from kafka_conformance.reports import collection as collecting
-from kafka_conformance.reports.html import asset
 from kafka_conformance.reports.profiles import row_name
 from kafka_conformance.reports.site import RunRecord, SitePage
 from kafka_conformance.reports.summary import Report
