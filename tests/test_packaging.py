@@ -84,7 +84,7 @@ def _is_folder(entry: object) -> bool:
 
 
 def test_sources_in_other_languages_have_their_place(wheel: list[PurePosixPath]) -> None:
-    """Sources of adapters, harnesses, templates and vector packages are installed in one folder each; nothing compiled is."""
+    """Sources of adapters, harnesses, templates and vector packages have one folder each; nothing compiled is there."""
     foreign = {".java", ".go", ".rs", ".js", ".xml"}
     elsewhere = [file for file in wheel if file.suffix in foreign and "assets" not in file.parts]
     assert {file.parts[1] for file in elsewhere} == {"adapters", "harnesses", "templates", "vector_packages"}
