@@ -167,7 +167,9 @@ def _footer(found: Results) -> ResultFooter:
 
 def kept_of(done: Results, name: str, release: str, corpus: CorpusContents) -> KeptResult:
     """A full result as it is kept."""
-    header = KeptHeader(name=name, release=release, testee=done.header.testee, settings=done.header.settings)
+    # The day of the run stands in `date`.
+    settings = {key: value for key, value in done.header.settings.items() if key != "date"}
+    header = KeptHeader(name=name, release=release, testee=done.header.testee, settings=settings)
     return KeptResult(header, {}).merged(done, corpus)
 
 
