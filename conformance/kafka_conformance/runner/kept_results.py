@@ -107,7 +107,9 @@ class KeptResult:
 
     def dated(self, day: str) -> KeptResult:
         """With the day of its newest lines."""
-        return replace(self, header=msgspec.structs.replace(self.header, date=day))
+        # The day stands in `date` alone.
+        settings = {key: value for key, value in self.header.settings.items() if key != "date"}
+        return replace(self, header=msgspec.structs.replace(self.header, date=day, settings=settings))
 
     def with_keys(self, keys: Mapping[str, Collection[str]]) -> KeptResult:
         """With the keys of findings, by case id."""
@@ -167,9 +169,7 @@ def _footer(found: Results) -> ResultFooter:
 
 def kept_of(done: Results, name: str, release: str, corpus: CorpusContents) -> KeptResult:
     """A full result as it is kept."""
-    # The day of the run stands in `date`.
-    settings = {key: value for key, value in done.header.settings.items() if key != "date"}
-    header = KeptHeader(name=name, release=release, testee=done.header.testee, settings=settings)
+    header = KeptHeader(name=name, release=release, testee=done.header.testee, settings=done.header.settings)
     return KeptResult(header, {}).merged(done, corpus)
 
 
