@@ -84,7 +84,8 @@ def go_components(root: Path) -> Iterator[Component]:
 
 def jar_components(root: Path) -> Iterator[Component]:
     """Jars of the Java testee, of the harness and of the brokers; lists name files, so the name is the file's."""
-    lists = {path: path.read_text(encoding="utf-8") for path in sorted(root.glob("*/**/jars.sha256"))}
+    paths = sorted([*root.glob("conformance/testees/*/jars.sha256"), *root.glob("fuzz/harnesses/*/jars.sha256")])
+    lists = {path: path.read_text(encoding="utf-8") for path in paths}
     for path, text in lists.items():
         for value, name in map(str.split, text.splitlines()):
             yield _jar(name, value, _place(root, path))

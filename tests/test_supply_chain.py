@@ -204,3 +204,15 @@ def test_a_changed_lock_changes_the_bill(copied: Path) -> None:
     path = copied / "conformance" / "testees" / "java-kafka-clients" / "jars.sha256"
     path.write_text(re.sub(r"^\w+", HASH, path.read_text(encoding="utf-8"), count=1), encoding="utf-8")
     assert sbom.bill_of_materials(copied) != before
+
+
+def test_environments_in_the_checkout_are_not_in_the_bill(copied: Path) -> None:
+    """A copy of the project that tox installs below the checkout adds nothing; a wheel of that checkout is the same."""
+    before = sbom.bill_of_materials(copied)
+    for lock in ("jars.sha256", "go.sum", "Cargo.lock", "package-lock.json", "requirements.txt"):
+        for original in sorted(copied.glob(f"*/**/{lock}")):
+            installed = copied / ".tox" / "slow" / "lib" / "site-packages" / original.relative_to(copied)
+            installed.parent.mkdir(parents=True, exist_ok=True)
+            installed.write_bytes(original.read_bytes())
+
+    assert sbom.bill_of_materials(copied) == before
