@@ -16,6 +16,7 @@ from kafka_records.model import Batch
 
 COMPRESSION_CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
+# ATT-04
 TRANSACTIONAL_FLAG_MASK = 0x10
 CONTROL_FLAG_MASK = 0x20
 DELETE_HORIZON_FLAG_MASK = 0x40
@@ -32,7 +33,7 @@ def compression_of(attributes: int, *, at: int, rule: str) -> Compression:
 
 
 def timestamp_type_of(attributes: int, magic: int) -> TimestampType:
-    """CreateTime or LogAppendTime from bit 3; v0 has neither (LEG-17)."""
+    """CreateTime or LogAppendTime from bit 3 (ATT-03, LEG-18); v0 has neither (LEG-17)."""
     if magic == MAGIC_VALUE_V0:
         return "none"
     return "append" if attributes & TIMESTAMP_TYPE_MASK else "create"

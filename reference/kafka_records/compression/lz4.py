@@ -105,7 +105,10 @@ def end(data: bytes, at: int, flags: int, output: Output) -> bytes:
 
 
 def compress(data: bytes, *, broken_header: bool) -> bytes:
-    """One frame of 64 KiB blocks; a block that would not shrink is stored (LZ4-16)."""
+    """One frame of 64 KiB blocks; a block that would not shrink is stored (LZ4-16).
+
+    In v0, also where a broker converts to it, the header checksum is the broken one (LZ4-06, CNV-17).
+    """
     descriptor = bytes((JAVA_FLG, JAVA_BD))
     checksum = header_checksum(MAGIC + descriptor if broken_header else descriptor)
     out = bytearray(MAGIC + descriptor + bytes((checksum,)))
