@@ -39,11 +39,6 @@ class TraceGap(NamedTuple):
         return f"{self.kind}: {self.where}: {self.what}"
 
 
-def trace_gaps(trace: Trace) -> list[TraceGap]:
-    """Every gap of *trace*."""
-    return [gap for find in CHECKS for gap in find(trace)]
-
-
 # ---- sentences ----
 
 
@@ -127,8 +122,8 @@ def rule_gaps(trace: Trace) -> Iterator[TraceGap]:
 
 
 def _code(trace: Trace, id_: str) -> bool:
-    """Whether a function, class or constant names the rule; the text of a module is too far away."""
-    return any(place.name for place in trace.places.get(id_, ()))
+    """Whether a function, class or constant names the rule, and not only where bytes are explained."""
+    return any(place.obeys for place in trace.places.get(id_, ()))
 
 
 def exception_gaps(trace: Trace) -> Iterator[TraceGap]:
@@ -192,16 +187,21 @@ def erratum_gaps(trace: Trace) -> Iterator[TraceGap]:
             yield TraceGap("erratum", erratum.id, "has no evidence: no case of it has a recorded answer")
 
 
-CHECKS: Final[tuple[Callable[[Trace], Iterator[TraceGap]], ...]] = (
-    row_gaps,
-    line_gaps,
-    citation_gaps,
-    rule_gaps,
-    exception_gaps,
-    code_gaps,
-    case_gaps,
-    erratum_gaps,
-)
+CHECKS: Final[Mapping[str, Callable[[Trace], Iterator[TraceGap]]]] = {
+    "sentence": row_gaps,
+    "line": line_gaps,
+    "citation": citation_gaps,
+    "rule": rule_gaps,
+    "exception": exception_gaps,
+    "code": code_gaps,
+    "case": case_gaps,
+    "erratum": erratum_gaps,
+}
+
+
+def trace_gaps(trace: Trace, kinds: Iterable[str] = tuple(CHECKS)) -> list[TraceGap]:
+    """Every gap of *trace*, or those of some kinds."""
+    return [gap for kind in kinds for gap in CHECKS[kind](trace)]
 
 
 # ---- the documents themselves ----

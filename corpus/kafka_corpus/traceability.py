@@ -91,6 +91,11 @@ class CodePlace:
     name: str
     line: int
 
+    @property
+    def obeys(self) -> bool:
+        """Whether the code does as the rule says: the text of a module is too far away, and `explain` only shows it."""
+        return bool(self.name) and "/explain/" not in self.path
+
     def __str__(self) -> str:
         return f"{self.path}: {self.name}" if self.name else self.path
 
@@ -399,7 +404,7 @@ def summary_lines(trace: Trace) -> Iterator[str]:
         summary = document_summary(trace, seed)
         kinds = ", ".join(f"{number} {kind}" for kind, number in summary["sentences"].items())
         yield f"seed {seed.number}  {kinds}  {seed.title}"
-    coded = sum(any(place.name for place in trace.places.get(rule.id, ())) for rule in trace.rules)
+    coded = sum(any(place.obeys for place in trace.places.get(rule.id, ())) for rule in trace.rules)
     tested = sum(bool(trace.cases_of[rule.id]) for rule in trace.rules)
     stated = sum(bool(trace.sentences_of[rule.id]) for rule in trace.rules)
     yield f"rules  {stated} stated by a sentence, {coded} in the reference's code, {tested} tested by cases"

@@ -14,6 +14,7 @@ from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V0, Compression, T
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import Batch
 
+# ATT-01, LEG-13
 COMPRESSION_CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
 # ATT-04
@@ -40,7 +41,10 @@ def timestamp_type_of(attributes: int, magic: int) -> TimestampType:
 
 
 def attributes_of(batch: Batch) -> int:
-    """The attributes that a writer gives *batch*, known bits only (ATT-13)."""
+    """The attributes that a writer gives *batch*, known bits only (ATT-13).
+
+    Readers ignore the others (ATT-07, LEG-20).
+    """
     attributes = COMPRESSIONS.index(batch.compression)
     if batch.timestamp_type == "append" and batch.magic > MAGIC_VALUE_V0:
         # LegacyRecord#computeAttributes: v0 has no such bit (LEG-17)

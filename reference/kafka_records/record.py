@@ -123,7 +123,7 @@ def encode_record(record: Record, base_offset: int, base_timestamp: int) -> byte
             *(encode_nullable(header.key) + encode_nullable(header.value) for header in record.headers),
         )
     )
-    return encode_varint(len(body)) + body
+    return encode_varint(len(body)) + body  # REC-02
 
 
 def encode_nullable(value: bytes | None) -> bytes:

@@ -69,7 +69,7 @@ def kept(entry: Entry, last_offset: int, max_timestamp: int, task: Task) -> byte
 
 
 def _kept_batch(entry: Entry, last_offset: int, max_timestamp: int, task: Task) -> bytes:
-    """DefaultRecordBatch#setLastOffset, #setPartitionLeaderEpoch, #setMaxTimestamp (CRC-10, CRC-11, OFF-03)."""
+    """DefaultRecordBatch#setLastOffset, #setPartitionLeaderEpoch, #setMaxTimestamp (CRC-10, CRC-11, HDR-07, OFF-03)."""
     header = header_of(entry)
     header = header._replace(
         base_offset=wrap_int64(last_offset - header.last_offset_delta), partition_leader_epoch=task.leader_epoch
@@ -134,7 +134,7 @@ def _batch(first: Entry, records: tuple[Record, ...], task: Task) -> Batch:
         last_offset=task.offset + len(records) - 1,
         compression=task.target,
         timestamp_type=_timestamp_type(task),
-        # NST-23: what a wrapper said does not count.
+        # TIM-07, NST-23: what a wrapper said does not count.
         max_timestamp=task.now if task.appends_time else max(record.timestamp for record in records),
         producer_id=first.producer_id,
         producer_epoch=first.number("producer_epoch") if first.is_v2 else -1,

@@ -98,7 +98,10 @@ def inflate_lz4_block(block: bytes, at: int, block_size: int) -> bytes:
 
 
 def end(data: bytes, at: int, flags: int, output: Output) -> bytes:
-    """Everything so far; a content checksum has to be there but is never verified (LZ4-09)."""
+    """Everything so far, and nothing of what follows (LZ4-14).
+
+    A content checksum has to be there but is never verified (LZ4-09).
+    """
     if flags & CONTENT_CHECKSUM and at + 4 > len(data):
         raise refused("the lz4 content checksum is missing", at, "LZ4-09")
     return bytes(output.data)
