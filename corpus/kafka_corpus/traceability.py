@@ -398,7 +398,7 @@ def counts_line(trace: Trace) -> str:
     return ", ".join(f"{number:,} {name}" for name, number in trace_counts(trace).items())
 
 
-def summary_lines(trace: Trace) -> Iterator[str]:
+def trace_summary(trace: Trace) -> Iterator[str]:
     """Each document with its sentences by kind, then the counts of everything."""
     for seed in trace.seeds:
         summary = document_summary(trace, seed)

@@ -198,7 +198,7 @@ def _print_trace(trace: Trace, id_: str | None, as_json: bool) -> None:
     from kafka_corpus import traceability
 
     if id_ is None:
-        print_document(traceability.trace_document(trace), as_json, lambda: traceability.summary_lines(trace))
+        print_document(traceability.trace_document(trace), as_json, lambda: traceability.trace_summary(trace))
         return
     found = traceability.find_traced(trace, id_)
     if found is None:
