@@ -14,8 +14,10 @@ from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V0, Compression, T
 from kafka_records.errors import RecordFormatError
 from kafka_records.model import Batch
 
+# ATT-01, LEG-13
 COMPRESSION_CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
+# ATT-04
 TRANSACTIONAL_FLAG_MASK = 0x10
 CONTROL_FLAG_MASK = 0x20
 DELETE_HORIZON_FLAG_MASK = 0x40
@@ -32,14 +34,17 @@ def compression_of(attributes: int, *, at: int, rule: str) -> Compression:
 
 
 def timestamp_type_of(attributes: int, magic: int) -> TimestampType:
-    """CreateTime or LogAppendTime from bit 3; v0 has neither (LEG-17)."""
+    """CreateTime or LogAppendTime from bit 3 (ATT-03, LEG-18); v0 has neither (LEG-17)."""
     if magic == MAGIC_VALUE_V0:
         return "none"
     return "append" if attributes & TIMESTAMP_TYPE_MASK else "create"
 
 
 def attributes_of(batch: Batch) -> int:
-    """The attributes that a writer gives *batch*, known bits only (ATT-13)."""
+    """The attributes that a writer gives *batch*, known bits only (ATT-13).
+
+    Readers ignore the others (ATT-07, LEG-20).
+    """
     attributes = COMPRESSIONS.index(batch.compression)
     if batch.timestamp_type == "append" and batch.magic > MAGIC_VALUE_V0:
         # LegacyRecord#computeAttributes: v0 has no such bit (LEG-17)

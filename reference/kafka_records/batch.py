@@ -77,7 +77,7 @@ def decode_batch(data: bytes, room: int) -> tuple[Batch, int]:
 
 
 def decode_header(data: bytes) -> BatchHeader:
-    """Read and check the header: the batch has one (HDR-05) and its CRC is right (CRC-07)."""
+    """Read and check the header: the batch has one (HDR-05) and its CRC is right (CRC-07, CRC-08)."""
     if len(data) < RECORD_BATCH_OVERHEAD:
         message = f"a batch of {len(data)} bytes, its header takes {RECORD_BATCH_OVERHEAD}"
         raise RecordFormatError("malformed", message, path="batch_length", offset=8, rule="HDR-05")
@@ -92,7 +92,11 @@ def decode_header(data: bytes) -> BatchHeader:
 def decode_payload(
     data: bytes, header: BatchHeader, compression: Compression, room: int
 ) -> tuple[tuple[Record, ...], int]:
-    """Read the records after the header, through the codec if there is one (CMP-01)."""
+    """Read the records after the header, through the codec if there is one (CMP-01, CMP-03).
+
+    Without codec bits the bytes are records, even if they look compressed (CMP-07), and what comes out of a codec
+    is not compressed again (CMP-11).
+    """
     if header.record_count == 0:
         return (), room  # HDR-16: the bytes after the header are never looked at
     if header.record_count < 0:
@@ -115,7 +119,7 @@ def decode_payload(
 
 def decode_records(payload: bytes, at: int, header: BatchHeader, room: int) -> tuple[tuple[Record, ...], int]:
     """Read exactly `record_count` records, which have to fill the payload."""
-    append_time = header.max_timestamp if header.attributes & bits.TIMESTAMP_TYPE_MASK else None  # TIM-02
+    append_time = header.max_timestamp if header.attributes & bits.TIMESTAMP_TYPE_MASK else None  # TIM-02, TIM-20
     base = Base(header.base_offset, header.base_timestamp, append_time)
     records: list[Record] = []
     # HDR-18: a count is a promise, so nothing is allocated by it.
@@ -163,6 +167,7 @@ def encode_batch(batch: Batch) -> bytes:
         record_count=len(batch.records),
     )
     unsigned = BATCH_V2.struct.pack(*header) + payload
+    # CRC-05
     return BATCH_V2.struct.pack(*header._replace(crc=checksum_v2(unsigned))) + payload
 
 
@@ -177,8 +182,8 @@ def encode_at(index: int, record: Record, base_offset: int, base_timestamp: int)
 def base_timestamp_of(batch: Batch) -> int:
     """The base timestamp that a writer puts into the header.
 
-    The delete horizon if there is one (TIM-18, A07), else the first record's
-    timestamp (TIM-06), or -1 in an empty batch (TIM-21).
+    The delete horizon if there is one (TIM-18, A07), which is later than most records (TIM-19), else the first
+    record's timestamp (TIM-06), or -1 in an empty batch (TIM-21).
     """
     if batch.delete_horizon is not None:
         return batch.delete_horizon

@@ -17,10 +17,13 @@ from kafka_records.layout import CRC_START_LEGACY, CRC_START_V2
 
 
 def checksum_v2(batch: bytes) -> int:
-    """CRC-32C of a whole v2 batch, its 12-byte prefix included, as an unsigned number."""
+    """CRC-32C (CRC-04) of a whole v2 batch, its 12-byte prefix included, as an unsigned number.
+
+    It covers the bytes as they are, compressed or not (CRC-03), and none before the attributes (CRC-02).
+    """
     return crc32c(memoryview(batch)[CRC_START_V2:])
 
 
 def checksum_legacy(message: bytes) -> int:
-    """CRC-32 of a whole v0/v1 entry, its 12-byte prefix included, as an unsigned number."""
+    """CRC-32 of a whole v0/v1 entry, its 12-byte prefix included and left out (LEG-06), as an unsigned number."""
     return crc32(memoryview(message)[CRC_START_LEGACY:])

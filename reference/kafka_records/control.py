@@ -39,10 +39,11 @@ VERSIONS: Final[Schema] = (("min_supported_version", "i16"), ("max_supported_ver
 
 
 def leader_change(voter: Schema) -> Schema:
-    """LeaderChangeMessage.json, whose version 1 has a longer voter."""
+    """LeaderChangeMessage.json (KRF-02), whose version 1 has a longer voter (KRF-04)."""
     return (("version", "i16"), ("leader_id", "i32"), ("voters", [voter]), ("granting_voters", [voter]))
 
 
+# KRF-05 to KRF-08: the others have had one version.
 SCHEMAS: Final[dict[str, Schema]] = {
     "leader_change": leader_change(VOTER_V0),
     "snapshot_header": (("version", "i16"), ("last_contained_log_timestamp", "i64")),
@@ -81,7 +82,7 @@ class ControlRecord:
 
 
 def decode_control(record: Record) -> ControlRecord:
-    """The content of a record in a control batch.
+    """The content of a record in a control batch, of which KRaft may write several (KRF-10).
 
     Raises:
         RecordFormatError: key or value is too short or contradicts itself; its

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 if TYPE_CHECKING:
     from kafka_records.model import Batch
 
+# CON-01: Java has other classes for them.
 Kind = Literal[
     "truncated",  # the bytes end before a field or a promised record does
     "corrupt",  # a checksum does not match

@@ -28,7 +28,7 @@ from kafka_records.model import DEFAULT, Batch, Limits
 
 
 def decode(data: bytes, *, limits: Limits = DEFAULT) -> tuple[Batch, ...]:
-    """All complete entries of *data*, in order.
+    """All complete entries of *data*, in order, as a segment file has them (SEG-01), of any magic (SEG-06).
 
     Raises:
         RecordFormatError: at the first broken entry; its `batches` are those before.
@@ -51,7 +51,9 @@ def decode(data: bytes, *, limits: Limits = DEFAULT) -> tuple[Batch, ...]:
 
 
 def split_entries(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each complete entry starts and ends.
+    """Where each complete entry starts and ends: one after the other, without a count (FRM-02).
+
+    The second has its framing checked like the first (FRM-13), and no size is too large (FRM-10).
 
     Raises:
         RecordFormatError: size or magic cannot be; its offset counts from the
@@ -76,7 +78,7 @@ def next_entry(data: bytes, at: int) -> int | None:
         return None  # FRM-06
     magic = data[at + MAGIC_OFFSET]
     if magic > MAGIC_VALUE_V2:
-        # Kafka's byte is signed: 128 and above are negative magics, and no better.
+        # FRM-11: Kafka's byte is signed: 128 and above are negative magics, and no better.
         signed = magic - 256 if magic > 127 else magic
         raise RecordFormatError("unsupported_magic", f"magic is {signed}", path="magic", offset=16, rule="FRM-08")
     if size + LOG_OVERHEAD > INT32_MAX:
@@ -105,6 +107,6 @@ def encode(batch: Batch) -> bytes:
     except RecordFormatError as error:
         raise error.inside("batch") from None
     except StructError as error:
-        # HDR-02: a field has a width; Java's types say so, ours do not.
+        # HDR-02, SIZ-11: a field has a width, the record count too; Java's types say so, ours do not.
         message = f"a field does not fit its width: {error}"
         raise RecordFormatError("malformed", message, path="batch", rule="HDR-02") from None

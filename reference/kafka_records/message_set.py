@@ -75,6 +75,7 @@ def decode_wrapper(wrapper: Message, compression: Compression, room: int) -> tup
         message = "a compressed message without a value"
         raise RecordFormatError("malformed", message, path="value_length", offset=value_at - 4, rule="NST-03")
     try:
+        # NST-04: an empty value fails here, in the codec.
         inner = decompress(compression, wrapper.value, magic=wrapper.magic, most=room // PAYLOAD_COST)
     except RecordFormatError as error:
         raise error.inside("value", moved=value_at) from None

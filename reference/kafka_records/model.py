@@ -42,7 +42,8 @@ class Record(NamedTuple):
 class Batch:
     """One entry of a log: what its header says, and its records.
 
-    Fields that a format lacks hold Kafka's sentinels (LEG-23).
+    Fields that a format lacks hold Kafka's sentinels (LEG-23), and so do the producer's fields of a
+    batch without a producer (HDR-22, PID-01); the leader epoch -1 stands for an unknown one (CON-06).
     """
 
     magic: int

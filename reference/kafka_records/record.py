@@ -74,7 +74,7 @@ def decode_body(body: bytes, base: Base, room: int) -> tuple[Record, int]:
 
 
 def decode_headers(body: bytes, at: int, room: int) -> tuple[tuple[Header, ...], int]:
-    """Read the header count and the headers (A03: the count is there even when it is 0)."""
+    """Read the header count and the headers (REC-16, A03: the count is there even when it is 0)."""
     counted_at = at
     count, at = decode_varint(body, at, "header_count")
     if count == 0:
@@ -108,7 +108,7 @@ def decode_record_header(body: bytes, at: int) -> tuple[Header, int]:
 
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
     """Write a record relative to its batch, varints in their shortest form (VAR-04, REC-26)."""
-    offset_delta = record.offset - base_offset
+    offset_delta = record.offset - base_offset  # OFF-09: may be below 0
     if not -INT32_MAX - 1 <= offset_delta <= INT32_MAX:
         # OFF-08: MemoryRecordsBuilder#recordWritten "Maximum offset delta exceeded"
         raise RecordFormatError("malformed", f"offset delta {offset_delta} exceeds int32", path="offset", rule="OFF-08")
@@ -123,7 +123,7 @@ def encode_record(record: Record, base_offset: int, base_timestamp: int) -> byte
             *(encode_nullable(header.key) + encode_nullable(header.value) for header in record.headers),
         )
     )
-    return encode_varint(len(body)) + body
+    return encode_varint(len(body)) + body  # REC-02
 
 
 def encode_nullable(value: bytes | None) -> bytes:

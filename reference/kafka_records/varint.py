@@ -14,7 +14,7 @@ MAX_VARLONG_BYTES = 10
 
 
 def decode_unsigned(data: bytes, at: int, most: int, field: str) -> tuple[int, int]:
-    """Read base-128 groups, least significant first, from at most *most* bytes."""
+    """Read base-128 groups, least significant first, from at most *most* bytes; more than needed will do (VAR-05)."""
     value = shift = 0
     groups = data[at : at + most]
     for byte in groups:
@@ -33,7 +33,7 @@ def decode_unsigned(data: bytes, at: int, most: int, field: str) -> tuple[int, i
 
 
 def decode_varint(data: bytes, at: int, field: str) -> tuple[int, int]:
-    """Read a zig-zag int32 of 1 to 5 bytes."""
+    """Read a zig-zag int32 of 1 to 5 bytes (VAR-01)."""
     if at + 1 < len(data):
         # One or two bytes are nearly all there is, so they take the short way.
         if (first := data[at]) < 0x80:
@@ -47,7 +47,7 @@ def decode_varint(data: bytes, at: int, field: str) -> tuple[int, int]:
 
 
 def decode_varlong(data: bytes, at: int, field: str) -> tuple[int, int]:
-    """Read a zig-zag int64 of 1 to 10 bytes."""
+    """Read a zig-zag int64 of 1 to 10 bytes (VAR-02)."""
     if at + 1 < len(data):
         # One or two bytes are nearly all there is, so they take the short way.
         if (first := data[at]) < 0x80:

@@ -1,4 +1,4 @@
-"""`kafkaproof corpus`: compile, check, list, show, export and package the cases, and record answers to them.
+"""`kafkaproof corpus`: compile, check, list, show, trace, export and package the cases, and record answers to them.
 
 Each command imports what it needs, so that the group itself is imported at once.
 """
@@ -18,6 +18,7 @@ from kafkaproof.cli import need_own_sources
 if TYPE_CHECKING:
     from kafka_corpus.case import Case
     from kafka_corpus.compiler import Compiled
+    from kafka_corpus.traceability import Trace
 
 
 def _package_root() -> Path:
@@ -158,6 +159,51 @@ def errata_command() -> None:
     from kafka_corpus.vectors import load_vectors
 
     click.echo(errata.errata_page(load_vectors()), nl=False)
+
+
+@corpus.command("trace")
+@click.argument("id_", metavar="[ID]", required=False)
+@click.option("--check", "only_check", is_flag=True, help="List what is not tied; exit code 1 if there is any.")
+@click.option(
+    "--documents", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --check: also compare the tables with the documents in DIR, sentence by sentence.",
+)  # fmt: skip
+@json_option
+def trace_command(id_: str | None, *, only_check: bool, documents: Path | None, as_json: bool) -> None:
+    """Trace sentences of the seeds, rules, errata and cases to one another, to reference code and recorded answers.
+
+    ID is a rule (CRC-02), an erratum (A18), a line of a seed (002:97) or a case; without one, the documents are
+    counted.
+    """
+    from kafka_corpus import traceability
+    from kafka_corpus.trace_check import document_gaps, trace_gaps
+
+    if (documents and not only_check) or (id_ and only_check):
+        raise click.UsageError("--documents goes with --check, and an ID does not")
+    try:
+        trace = traceability.load_trace()
+        if not only_check:
+            _print_trace(trace, id_, as_json)
+            return
+        gaps = trace_gaps(trace) + (list(document_gaps(trace, documents)) if documents else [])
+    except (traceability.BadRowError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    made = {"ok": not gaps} | traceability.trace_counts(trace) | {"gaps": [gap._asdict() for gap in gaps]}
+    lines = [*map(str, gaps), f"{traceability.counts_line(trace)}: {len(gaps)} gaps"]
+    print_document(made, as_json, lambda: lines)
+    sys.exit(1 if gaps else 0)
+
+
+def _print_trace(trace: Trace, id_: str | None, as_json: bool) -> None:
+    from kafka_corpus import traceability
+
+    if id_ is None:
+        print_document(traceability.trace_document(trace), as_json, lambda: traceability.trace_summary(trace))
+        return
+    found = traceability.find_traced(trace, id_)
+    if found is None:
+        raise click.UsageError(f"there is no rule, erratum, case or sentence {id_}, as CRC-02, A18 or 002:97")
+    print_document(found, as_json, lambda: traceability.traced_lines(found))
 
 
 @corpus.command("list")

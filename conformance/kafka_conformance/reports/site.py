@@ -1,7 +1,7 @@
 """The pages of the static site: each is a path, its bytes, and what the search finds it by.
 
 Paths are made of ids alone, so that a link stays the same in every build:
-`library/LIBRARY/`, `library/LIBRARY/CAUSE/`, `case/AREA/CASE.html`, `rule/ID/`, `erratum/ID/`.
+`library/LIBRARY/`, `library/LIBRARY/CAUSE/`, `case/AREA/CASE.html`, `rule/ID/`, `erratum/ID/`, `spec/SEED.html`.
 A page has in its HTML whatever it states; the explained bytes and recorded answers of cases are compressed data
 beside the pages, which a script of the page unpacks.  Scripts load nothing, and what a testee said becomes text.
 """
@@ -43,6 +43,7 @@ from kafka_conformance.runner.history import history
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case
 from kafka_corpus.errata import outcomes, showing
+from kafka_corpus.traceability import Trace, load_trace
 from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 
 # Cases of one data file.
@@ -600,7 +601,33 @@ def rule_pages(contents: SiteContents) -> Iterator[SitePage]:
             cases=cases[each.id],
             broken=broken[each.id],
             disputed=disputed[each.id],
+            sentences=_trace().sentences_of.get(each.id, ()),
+            answers=str(_trace().answers_to(_trace().cases_of.get(each.id, ()))),
+            code=_code_of(each.id),
         )
+
+
+@cache
+def _trace() -> Trace:
+    return load_trace()
+
+
+def _code_of(rule: str) -> list[str]:
+    """The code of the reference that obeys a rule, or why there is none."""
+    found = [str(place) for place in _trace().places.get(rule, ()) if place.obeys]
+    return found or [f"none, {_trace().without_code[rule]}"]
+
+
+def spec_pages(_contents: SiteContents) -> Iterator[SitePage]:
+    """The documents that the rules come from, and each one's sentences in our words."""
+    rows = {seed: [row for row in _trace().rows[seed.number] if row.is_sentence] for seed in seeds()}
+    documents = [(seed, len(found)) for seed, found in rows.items()]
+    yield _page("spec/index.html", "spec", title="Specification", section="rule/index.html", documents=documents)
+    corrected = {erratum.id for erratum in errata()}
+    for seed, found in rows.items():
+        title = f"{seed.number} {seed.title}"
+        path = f"spec/{seed.number}.html"
+        yield _page(path, "seed", title=title, section="rule/index.html", seed=seed, rows=found, errata=corrected)
 
 
 def erratum_pages(contents: SiteContents) -> Iterator[SitePage]:
@@ -618,6 +645,7 @@ def erratum_pages(contents: SiteContents) -> Iterator[SitePage]:
             words=erratum.verdict,
             section="erratum/index.html",
             erratum=erratum,
+            sentences=_trace().sentences_of.get(erratum.id, ()),
             seeds={seed.number: seed for seed in seeds()},
             cases=[(case, "; ".join(outcomes(case))) for case in shown[:MOST_CASES]],
             total=len(shown),
@@ -669,6 +697,7 @@ SOURCES: Final[tuple[Callable[[SiteContents], Iterator[SitePage]], ...]] = (
     cause_pages,
     case_pages,
     rule_pages,
+    spec_pages,
     erratum_pages,
     doc_pages,
     tool_pages,

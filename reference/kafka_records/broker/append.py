@@ -96,7 +96,10 @@ def _is_partitions(thrown: Thrown) -> bool:
 
 
 def _refused(log: LogState, thrown: Thrown, does: Behaviour, *, whole: bool = False) -> AppendResult:
-    """The error that the broker answers (PRD-02, PRD-03, PRD-14)."""
+    """The error that the broker answers (PRD-02, PRD-03, PRD-14).
+
+    It lists the records at fault (PRD-11); an error of structure lists none (PRD-12).
+    """
     return AppendResult(
         log=log,
         error_code=code_of(thrown.name, invalid_record=does.invalid_record),
@@ -114,10 +117,11 @@ def _check_request(log: LogState, payload: bytes, does: Behaviour, api_version: 
         raise Thrown("UnsupportedVersionException", "PRD-09")
     if not does.inspects_first:
         return
+    # TXN-03, ATT-12: the first batch and its bit decide, not the others nor a producer id.
     first = next(entries(payload, does), None)
     if first is not None and first.is_transactional and not _has_transactional_id(log, api_version):
         raise Thrown("TransactionalIdAuthorizationException", "TXN-02")
-    if api_version >= FIRST_FOR_V2:
+    if api_version >= FIRST_FOR_V2:  # PRD-07: older versions are spared
         _validate_records(payload, does, api_version)
 
 
@@ -128,8 +132,10 @@ def _validate_records(payload: bytes, does: Behaviour, api_version: int) -> None
         first = next(found, None)
         if first is None:
             raise Thrown("InvalidRecordException", "HDR-24" if not payload else "HDR-20")
+        # HDR-08: what a producer of today has to write.
         if first.magic != MAGIC_VALUE_V2:
             raise Thrown("InvalidRecordException", "PRD-05")
+        # ZST-01
         if api_version < FIRST_FOR_ZSTD and first.compression(does) == "zstd":
             raise Thrown("UnsupportedCompressionTypeException", "PRD-06")
         if next(found, None) is not None:
@@ -173,6 +179,7 @@ def _append(log: LogState, payload: bytes, config: TopicConfig, does: Behaviour,
     if validated.path != "in place":
         check_sizes(stored, config, does, "SIZ-04")
     check_segment(validated.data, config)
+    # PID-15: duplicates are looked for last.
     end = log.log_end_offset + validated.records
     for batch in stored:
         if duplicate := find_duplicate(batch, log):

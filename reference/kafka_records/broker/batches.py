@@ -42,6 +42,8 @@ def records_of(
 ) -> Iterator[DefaultView]:
     """RecordIterator: as many records as the header counts, which must be all there is.
 
+    No CRC is looked at (FRM-15): a right one does not make records readable, nor a wrong one unreadable (CRC-15).
+
     Args:
         entry: a v2 batch with a count above 0.
         does: the release.
@@ -90,6 +92,7 @@ def _plain_record(data: bytes, at: int, base: Base, does: Behaviour) -> tuple[De
 
 
 def _body(body: bytes, length: int, base: Base, left: int = NO_LIMIT) -> Record:
+    # VAR-09: within a body a bad varint is an invalid record, like everything else.
     try:
         record, used = decode_body(body, base, left)
     except RecordFormatError as error:

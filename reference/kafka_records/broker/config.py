@@ -83,7 +83,7 @@ class TopicConfig:
         )
 
     def limits(self, does: Behaviour) -> tuple[int, int]:
-        """How far record timestamps may be before and after the broker's time, in milliseconds (TIM-10, TIM-24)."""
+        """Milliseconds that record timestamps may be before and after the broker's time (TIM-10, TIM-11, TIM-24)."""
         difference = _or(self.difference_max if does.difference_max else None, INT64_MAX)
         if not does.time_limits:
             return difference, difference
@@ -105,7 +105,10 @@ class TopicConfig:
         return min(_or(requested, does.newest_magic), does.newest_magic)
 
     def target(self, source: Compression) -> Compression:
-        """The codec of the stored batches, where the produced ones came in *source* (RWR-03)."""
+        """The codec of the stored batches, where the produced ones came in *source* (RWR-03, RWR-11).
+
+        Levels play no part (RWR-10).
+        """
         if self.compression == PRODUCER:
             return source
         return "none" if self.compression == UNCOMPRESSED else cast("Compression", self.compression)

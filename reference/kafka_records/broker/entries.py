@@ -96,11 +96,11 @@ class Entry(NamedTuple):
 
     @property
     def has_producer_id(self) -> bool:
-        """HDR-23."""
+        """HDR-23, PID-20: 0 is an id."""
         return self.producer_id > NO_PRODUCER_ID
 
     def compression(self, does: Behaviour) -> Compression:
-        """The codec; CompressionType#forId knows no more than the release has (ATT-02, LEG-16)."""
+        """The codec; CompressionType#forId knows those of the release, all five today (ATT-02, LEG-16, CMP-02)."""
         codec = self.attributes & COMPRESSION_CODEC_MASK
         if codec >= does.codecs:
             raise Thrown("IllegalArgumentException", "ATT-02" if self.is_v2 else "LEG-16")
@@ -108,7 +108,10 @@ class Entry(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether it is long enough and its CRC is right (HDR-05, CRC-06, LEG-04)."""
+        """Whether it is long enough and its CRC is right (HDR-05, CRC-06, LEG-04).
+
+        A batch length below the real one makes it wrong (HDR-21).
+        """
         if self.is_v2:
             return len(self.data) >= RECORD_BATCH_OVERHEAD and self.number("crc") == checksum_v2(self.data)
         stored = int.from_bytes(self.data[LOG_OVERHEAD : LOG_OVERHEAD + 4], "big")

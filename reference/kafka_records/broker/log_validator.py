@@ -47,7 +47,11 @@ def _views(batch: Entry, task: Task, *, outline: bool = False) -> Iterable[View]
 
 
 def _assign_offsets(batches: Sequence[Entry], task: Task) -> Validated:
-    """#assignOffsetsNonCompressed: everything stays in place; offset deltas are not looked at (OFF-04)."""
+    """#assignOffsetsNonCompressed: everything stays in place; offset deltas are not looked at (OFF-04).
+
+    Offsets grow from batch to batch and record to record (OFF-14).  What a header says of its maximum is not
+    looked at either (TIM-08), and on a LogAppendTime topic the broker's time takes its place (TIM-12).
+    """
     check_set(batches, "none", task.does)
     next_offset = task.offset
     stored = []
@@ -61,7 +65,7 @@ def _assign_offsets(batches: Sequence[Entry], task: Task) -> Validated:
 
 
 def _check_records(batch: Entry, task: Task) -> list[int]:
-    """The timestamps of all records, if there is nothing wrong with any."""
+    """The timestamps of all records, if there is nothing wrong with any; one below -1 is nothing wrong (TIM-05)."""
     errors = RecordErrors(task.does)
     timestamps = []
     for index, record in enumerate(_views(batch, task)):
@@ -107,6 +111,7 @@ def _validate_compressed(batches: Sequence[Entry], task: Task) -> Validated:
     converts = any(batch.magic != task.magic for batch in batches)
     in_place = task.source == task.target and not converts and task.magic > MAGIC_VALUE_V0
     # Before 2.4 there are no outlines, so that records out of order can still be written.
+    # RWR-08, REC-06: an outline has no length that would have to be right.
     checked = _Checked(keeps=not (in_place and first.is_v2 and task.does.skips_by != "nothing"))
     for batch in batches:
         check_batch(first, batch, task)
@@ -160,7 +165,10 @@ class _Checked:
 
 
 def _check_compressed(batch: Entry, task: Task, checked: _Checked) -> None:
-    """A record at fault ends the append, so until then each one's place is the offset that Kafka expects."""
+    """Walk through every record, also of a batch that is kept (CMP-09).
+
+    A record at fault ends the append, so until then each one's place is the offset that Kafka expects.
+    """
     errors = RecordErrors(task.does)
     has_offset = min(batch.magic, task.magic) > MAGIC_VALUE_V0
     for index, record in enumerate(_views(batch, task, outline=not checked.keeps)):

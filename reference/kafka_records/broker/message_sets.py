@@ -26,7 +26,7 @@ def message_of(entry: Entry) -> LegacyView:
 def messages_of(entry: Entry, does: Behaviour, room: Room | None = None) -> Iterator[LegacyView]:
     """The plain message itself, or the inner messages of a wrapper, none of which is compressed (NST-16).
 
-    Inner messages take *room*, or a heap of their own if that is None.
+    Inner messages take *room*, or a heap of their own if that is None.  Their CRC is not looked at (NST-18).
     """
     message = message_of(entry)
     compression = entry.compression(does)

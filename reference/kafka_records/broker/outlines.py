@@ -94,7 +94,7 @@ def _varlong(next_byte: Callable[[], int]) -> int:
 
 
 def by_stream(stream: Stream, reading: Reading) -> DefaultView:
-    """Read from the stream itself."""
+    """Read from the stream itself (REC-06, REC-28)."""
     read_length(stream, reading)
     assert isinstance(stream, Chunked)  # where nothing stands in front of the codec, there is a buffer here
     try:

@@ -83,7 +83,7 @@ def updated(batch: Entry, log: LogState, does: Behaviour) -> LogState:
         Thrown: epoch or sequence do not fit.
     """
     if not batch.has_producer_id:
-        return log
+        return log  # PID-02: whatever its epoch and sequence
     header = header_of(batch)
     state = log.producers.get(header.producer_id, UNKNOWN_PRODUCER)
     _check_epoch(header, state)
@@ -118,7 +118,7 @@ def _check_first(header: BatchHeader, state: ProducerState, pending: Verificatio
 
 
 def _check_sequence(header: BatchHeader, state: ProducerState, does: Behaviour) -> None:
-    """PID-06, PID-07, PID-13."""
+    """PID-06, PID-07, PID-13, PID-16."""
     sequence = header.base_sequence
     if header.producer_epoch != state.epoch:
         if sequence == 0:

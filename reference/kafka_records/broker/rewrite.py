@@ -69,7 +69,7 @@ def kept(entry: Entry, last_offset: int, max_timestamp: int, task: Task) -> byte
 
 
 def _kept_batch(entry: Entry, last_offset: int, max_timestamp: int, task: Task) -> bytes:
-    """DefaultRecordBatch#setLastOffset, #setPartitionLeaderEpoch, #setMaxTimestamp (CRC-10, CRC-11, OFF-03)."""
+    """DefaultRecordBatch#setLastOffset, #setPartitionLeaderEpoch, #setMaxTimestamp (CRC-10, CRC-11, HDR-07, OFF-03)."""
     header = header_of(entry)
     header = header._replace(
         base_offset=wrap_int64(last_offset - header.last_offset_delta), partition_leader_epoch=task.leader_epoch
@@ -77,7 +77,7 @@ def _kept_batch(entry: Entry, last_offset: int, max_timestamp: int, task: Task) 
     records = entry.data[BATCH_V2.size :]
     if not _changes(entry, header.max_timestamp, max_timestamp, task):
         return BATCH_V2.struct.pack(*header) + records
-    # ATT-09: unknown bits vanish, those of the second byte too.
+    # ATT-09, TIM-15: unknown bits vanish, those of the second byte too, and bit 3 becomes the topic's.
     known = KNOWN_BITS | (DELETE_HORIZON_FLAG_MASK if task.does.knows_horizon else 0)
     attributes = _with_type(entry.attributes & known, task)
     header = header._replace(attributes=attributes, max_timestamp=max_timestamp)
@@ -110,8 +110,9 @@ def with_timestamp(data: bytes, attributes: int, timestamp: int) -> bytes:
 def rebuilt(first: Entry, records: Sequence[Record], task: Task) -> bytes:
     """A new batch of *records*, as MemoryRecordsBuilder writes it (RWR-05 to RWR-07).
 
-    It takes producer and transaction from the *first* entry.  Offsets follow one
-    another, timestamps stay what they are even under LogAppendTime (RWR-12).
+    It takes producer and transaction from the *first* entry, and no unknown bits (ATT-10).  Offsets follow one
+    another whatever they were (OFF-06), timestamps stay what they are even under LogAppendTime (RWR-12), and are
+    what the records read as, so one and the same if bit 3 was set on a CreateTime topic (TIM-26).
 
     Raises:
         Thrown: the builder refuses (RWR-09).
@@ -133,6 +134,7 @@ def _batch(first: Entry, records: tuple[Record, ...], task: Task) -> Batch:
         last_offset=task.offset + len(records) - 1,
         compression=task.target,
         timestamp_type=_timestamp_type(task),
+        # TIM-07, NST-23: what a wrapper said does not count.
         max_timestamp=task.now if task.appends_time else max(record.timestamp for record in records),
         producer_id=first.producer_id,
         producer_epoch=first.number("producer_epoch") if first.is_v2 else -1,

@@ -66,7 +66,10 @@ def check_set(batches: Sequence[Entry], source: Compression, does: Behaviour) ->
 
 
 def check_batch(first: Entry, batch: Entry, task: Task) -> None:
-    """#validateBatch, for what comes from clients."""
+    """#validateBatch, for what comes from clients, and from nowhere else (PRD-20).
+
+    Bit 6 is not looked at (ATT-11).
+    """
     if task.does.one_magic and first.magic != batch.magic:
         raise Thrown("InvalidRecordException", "LEG-25")
     if batch.is_v2:
@@ -145,7 +148,7 @@ def _timestamp_fault(batch: Entry, record: View, task: Task) -> str | None:
     """#validateTimestamp: the rule that is broken.
 
     TIM-14, TIM-16: since 3.6, bit 3 of a record with a timestamp is not looked
-    at on a CreateTime topic.
+    at on a CreateTime topic.  So it is with a v1 message (LEG-19).
     """
     measured = not task.appends_time and record.timestamp != NO_TIMESTAMP
     if measured and _is_out_of_range(record.timestamp, task):

@@ -53,7 +53,7 @@ def records_in(entry: Entry, does: Behaviour, largest: int | None) -> Iterator[R
 
 
 def _open_nothing(entry: Entry, does: Behaviour) -> None:
-    """A stream is opened even where no record will be read from it, and its header has to be right (CMP-06)."""
+    """A stream is opened even where no record will be read from it, and its header has to be right (CMP-06, HDR-17)."""
     compression = entry.compression(does)
     if compression != "none":
         open_stream(compression, entry.data[RECORD_BATCH_OVERHEAD:], MAGIC_VALUE_V2, does)

@@ -88,6 +88,8 @@ def _fate(entry: Entry, outcome: Outcome, kept: int, dropped: int, *rules: str) 
 def retained(entry: Entry, records: Sequence[Record], horizon: int | None, rules: Cleaning) -> bytes:
     """MemoryRecords#buildRetainedRecordsInto: *records*, with what their batch said of itself (CLN-02 to CLN-07).
 
+    No limit of size is applied (SIZ-14).
+
     Args:
         entry: where they come from.
         records: at least one.
@@ -137,7 +139,7 @@ def _batch(entry: Entry, records: tuple[Record, ...], horizon: int | None, rules
 
 
 def _message_set(entry: Entry, records: tuple[Record, ...], horizon: int | None, rules: Cleaning) -> Batch:
-    """CLN-21; since 4.0 it becomes a batch."""
+    """CLN-21; since 4.0 it becomes a batch (CLN-20)."""
     message = message_of(entry)
     append = entry.has_append_time
     return Batch(
@@ -159,7 +161,7 @@ def _timestamp_type(entry: Entry, rules: Cleaning) -> TimestampType:
 
 
 def emptied(entry: Entry) -> bytes:
-    """CLN-15: DefaultRecordBatch#writeEmptyHeader.
+    """CLN-15: DefaultRecordBatch#writeEmptyHeader; a header is all of it (HDR-19).
 
     Raises:
         Thrown: v0 and v1 know no empty batches, and their partition cannot be cleaned.

@@ -53,6 +53,7 @@ def recover(segment: bytes, *, release: str, base_offset: int = 0) -> RecoverRes
     at, next_offset = 0, base_offset
     try:
         for entry in file_entries(segment):
+            # CRC-14, SEG-09, SEG-10: nothing but size and CRC, so not what the CRC leaves out, nor codec and records.
             if not entry.is_valid:
                 raise Thrown("CorruptRecordException", "SEG-07")
             offset = last_offset_of(entry)

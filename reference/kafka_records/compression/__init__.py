@@ -27,6 +27,7 @@ def decompress(compression: Compression, data: bytes, *, magic: int, most: int) 
         case "snappy":
             return snappy.decompress(data, most)
         case "lz4":
+            # LEG-14, LZ4-07: v0 has lz4 too, with a header checksum of its own, which v1 and v2 refuse.
             return lz4.decompress(data, most, check_header=magic > MAGIC_VALUE_V0)
         case "zstd":
             return zstd.decompress(data, most)
@@ -35,7 +36,10 @@ def decompress(compression: Compression, data: bytes, *, magic: int, most: int) 
 
 
 def compress(compression: Compression, data: bytes, *, magic: int) -> bytes:
-    """*data* in the framing that Kafka's own writer uses (GZP-08, SNP-01, LZ4-16, ZST-10)."""
+    """*data* in the framing that Kafka's own writer uses (GZP-08, SNP-01, LZ4-16, ZST-10).
+
+    With lz4 these are Java's own bytes; with gzip, zstd and most snappy data, other libraries give others (RWR-14).
+    """
     match compression:
         case "gzip":
             return gzip.compress(data)

@@ -85,7 +85,7 @@ def inflate_member(data: bytes, at: int, output: Output) -> int:
 
 
 def inflate_piece(inflater: zlib._Decompress, piece: bytes, at: int, output: Output) -> bytes:
-    """Add what *piece* of a member gives; return it."""
+    """Add what *piece* of a member gives, in stored blocks, too (GZP-07); return it."""
     try:
         # One byte more than there is room for distinguishes "full" from "too much".
         block = inflater.decompress(piece, output.room + 1)

@@ -98,14 +98,20 @@ def inflate_lz4_block(block: bytes, at: int, block_size: int) -> bytes:
 
 
 def end(data: bytes, at: int, flags: int, output: Output) -> bytes:
-    """Everything so far; a content checksum has to be there but is never verified (LZ4-09)."""
+    """Everything so far, and nothing of what follows (LZ4-14).
+
+    A content checksum has to be there but is never verified (LZ4-09).
+    """
     if flags & CONTENT_CHECKSUM and at + 4 > len(data):
         raise refused("the lz4 content checksum is missing", at, "LZ4-09")
     return bytes(output.data)
 
 
 def compress(data: bytes, *, broken_header: bool) -> bytes:
-    """One frame of 64 KiB blocks; a block that would not shrink is stored (LZ4-16)."""
+    """One frame of 64 KiB blocks; a block that would not shrink is stored (LZ4-16).
+
+    In v0, also where a broker converts to it, the header checksum is the broken one (LZ4-06, CNV-17).
+    """
     descriptor = bytes((JAVA_FLG, JAVA_BD))
     checksum = header_checksum(MAGIC + descriptor if broken_header else descriptor)
     out = bytearray(MAGIC + descriptor + bytes((checksum,)))

@@ -42,7 +42,10 @@ def decompress(data: bytes, most: int) -> bytes:
 
 
 def add_blocks(data: bytes, at: int, output: Output) -> None:
-    """Add the output of the blocks from *at* on, as far as they are read."""
+    """Add the output of the blocks from *at* on, as far as they are read.
+
+    There may be none (SNP-12), and each may be of any size and end within a record (SNP-11).
+    """
     read_from = 0  # the output before the read at hand
     # SNP-09: SnappyInputStream#hasNextChunk, fewer than 4 bytes are the end.
     while at + INT32.size <= len(data):
@@ -87,7 +90,10 @@ def add_block(data: bytes, at: int, output: Output) -> int:
 
 
 def inflate_raw_block(block: bytes, at: int, output: Output, rule: str) -> bytes:
-    """The output of one raw block, whose claimed length is checked before it is believed."""
+    """The output of one raw block, whose claimed length is checked before it is believed.
+
+    Nothing else can be checked, as there is no checksum (SNP-13); snappy's own framing format fails here (SNP-10).
+    """
     try:
         claimed, _ = decode_unsigned(block, 0, 5, "uncompressed_length")
     except ValueError:

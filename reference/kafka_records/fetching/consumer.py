@@ -112,7 +112,10 @@ def _decoded(data: bytes) -> Batch:
 
 
 def _seen(batch: Batch, position: int) -> tuple[list[Record], int]:
-    """The records that an application sees of a batch, and the next position; unseen records advance it, too."""
+    """The records that an application sees of a batch, and the next position; unseen records advance it, too.
+
+    Gaps between offsets are nothing special (OFF-13).
+    """
     found = []
     for record in batch.records:
         if record.offset >= position:

@@ -59,7 +59,7 @@ def recovered_index(stored: bytes) -> tuple[IndexEntry, ...]:
 def read_segment(
     stored: bytes, offset: int, most: int, end: int, index: Sequence[IndexEntry], *, whole_first: bool
 ) -> Slice | None:
-    """LogSegment#read: from the batch that holds *offset*, or the next one, on (OFF-12, SEG-02).
+    """LogSegment#read: from the batch that holds *offset*, or the next one, on (OFF-12, SEG-02, SIZ-08).
 
     Args:
         stored: the segment.

@@ -98,7 +98,7 @@ class Erratum:
     """A point on which the seeds contradict one another or the code.
 
     Attributes:
-        id: ``A01`` to ``A44``.
+        id: ``A01`` to ``A45``.
         topic: what it is about.
         says: the sides.
         verdict: what holds.
@@ -118,11 +118,16 @@ class Erratum:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """One of the five documents that the catalogue started from."""
+    """One of the five documents that the catalogue started from.
+
+    `seed_NNN.tsv` has its sentences; `kafka_corpus.traceability` reads it.
+    """
 
     number: str
     title: str
     description: str
+    lines: int
+    sha256: str
 
 
 def rule(id: str) -> Rule:

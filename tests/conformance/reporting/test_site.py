@@ -151,6 +151,19 @@ def test_the_policy_allows_nothing_from_outside(pages: dict[str, bytes]) -> None
             assert not re.search(r"\son\w+=\"", text), path
 
 
+def test_sentences_and_rules_lead_to_one_another(pages: dict[str, bytes]) -> None:
+    """A sentence links its rules and errata; they link it, and a rule names its code and recorded answers."""
+    (sentence,) = [line for line in pages["spec/000.html"].decode().splitlines() if line.startswith("<li id=49.4>")]
+    rule, erratum = pages["rule/PID-09/index.html"].decode(), pages["erratum/A18/index.html"].decode()
+    assert "<a href=../rule/PID-09/index.html>" in sentence
+    assert "<a href=../erratum/A18/index.html>" in sentence
+    assert "<a href=../../spec/000.html#49.4>" in rule
+    assert "<a href=../../spec/000.html#49.4>" in erratum
+    assert "kafka_records/broker/producer_state.py: find_duplicate" in rule
+    assert "<dt>recorded answers</dt><dd>brokers 0.11.0.3 to " in rule
+    assert "outside: advice on operations" in pages["spec/002.html"].decode()
+
+
 def test_hostile_names_stay_text(pages: dict[str, bytes]) -> None:
     """Markup in a testee's names and answers is escaped on each page, and becomes no path."""
     shown = [path for path, content in pages.items() if b"onerror" in content and path.endswith(".html")]

@@ -42,7 +42,7 @@ def tiny(size: int, filler: bytes = b"\xff") -> bytes:
     return reseal_message(bytes(8) + size.to_bytes(4, "big") + bytes(4) + rest)
 
 
-@case("LEG-02", "FRM-01")
+@case("LEG-02", "FRM-01", refs=["A45"])
 def golden_message() -> Draft:
     """A v1 message has its timestamp between the attributes and the key length."""
     data = bytes.fromhex("00000000000000000000001e6ad05db801000000018bcfe56800000000036b65790000000576616c7565")

@@ -1,4 +1,4 @@
-"""Brokers where documents about v0 and v1 contradict one another (catalogue of errata, A01 to A44)."""
+"""Brokers where documents about v0 and v1 contradict one another (catalogue of errata, A01 to A45)."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def v1_message_below_22_bytes_is_an_unknown_error(size: int) -> Draft:
     return sent(short_message(size), error_answer(UNKNOWN_SERVER_ERROR))
 
 
-@case("LEG-03", "LEG-02")
+@case("LEG-03", "LEG-02", refs=["A45"])
 def v1_message_of_22_bytes_is_stored() -> Draft:
     """A v1 message of 22 bytes has no key and no value."""
     return sent(raw_message(1, None, None), becomes(record_of(1, value=None)))

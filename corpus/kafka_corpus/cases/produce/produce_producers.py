@@ -44,7 +44,7 @@ NO_PRODUCER: dict[str, dict[str, int]] = {
 }
 
 
-@case("PID-02", "PID-01", each=grid(fields=NO_PRODUCER, codec=CODECS))
+@case("PID-02", "PID-01", "HDR-22", each=grid(fields=NO_PRODUCER, codec=CODECS))
 def without_a_producer_id(shape: dict[str, Any]) -> Draft:
     """Without a producer id of 0 or above, epoch and sequence mean nothing: twice the same is stored twice."""
     batch = producer_batch(2, shape["codec"], **shape["fields"])
