@@ -5,6 +5,7 @@ A case that no broker sends in a version was not run in it, and is compared in t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -58,14 +59,17 @@ def parse_fetch_versions(text: str) -> tuple[int, ...]:
     """
     found: set[int] = set()
     for part in filter(None, map(str.strip, text.split(","))):
-        first, dash, last = part.partition("-")
+        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
+        if match is None:
+            raise BadFetchVersions(f"{part!r} is no version")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise BadFetchVersions(f"{part!r} is an empty range")
         try:
-            found.update(range(int(first), int(last if dash else first) + 1))
-            for version in (int(first), int(last if dash else first)):
-                with_fetch_version(VERSIONS, version)
+            with_fetch_version(VERSIONS, last)
         except ValueError as error:
-            why = str(error) if "Fetch version" in str(error) else f"{part!r} is no version"
-            raise BadFetchVersions(why) from None
+            raise BadFetchVersions(str(error)) from None
+        found.update(range(first, last + 1))
     if not found:
         raise BadFetchVersions(f"{text!r} names no version")
     return tuple(sorted(found))

@@ -29,6 +29,7 @@ from typing import Final
 
 from kafka_brokers.fake_broker import FETCH_VERSION, VERSIONS, with_fetch_version
 from kafka_conformance.testees.connection import (
+    CLIENT_HELLO_SECONDS,
     BadConnect,
     CannotRun,
     ConnectionSpec,
@@ -396,5 +397,8 @@ def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
     scheme, _, rest = plain.partition(":")
     found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(plain)
     if newest is not None:
-        found = replace(found, name=text, environment=(*found.environment, (FETCH_VERSION, str(newest))))
+        environment = (*found.environment, (FETCH_VERSION, str(newest)))
+        # It fetches before it says hello.
+        limit = max(found.hello_seconds, CLIENT_HELLO_SECONDS)
+        found = replace(found, name=text, environment=environment, hello_seconds=limit)
     return found if memory is None else replace(found, memory=memory)

@@ -26,7 +26,15 @@ from kafka_conformance.testees.interface import (
     Testee,
     load_testee,
 )
-from kafka_conformance.testees.protocol import Aborted, Capability, CodecAnswer, CodecReply, HelloReply, Refusal
+from kafka_conformance.testees.protocol import (
+    Aborted,
+    Capability,
+    CodecAnswer,
+    CodecReply,
+    HelloRefusal,
+    HelloReply,
+    Refusal,
+)
 from kafka_records import encode
 
 
@@ -47,7 +55,7 @@ def hello(testee: Testee) -> HelloReply:
     )
 
 
-def hello_through_fetch(testee: Testee, version: int) -> HelloReply | CodecReply:
+def hello_through_fetch(testee: Testee, version: int) -> HelloReply | HelloRefusal:
     """The identity of a client on a broker with Fetch up to *version*: it only reads what brokers send in it.
 
     An error if the client does not speak that version, which its first fetch shows.
@@ -55,7 +63,8 @@ def hello_through_fetch(testee: Testee, version: int) -> HelloReply | CodecReply
     reply = hello(testee)
     decode_answer(testee, encode(FIRST[magic_of_fetch(version)]))
     if others := sorted(ConsumerBroker.all_fetched() - {version}):
-        return CodecReply(id="", error=Refusal("limit", f"it fetches in version {others[-1]}, not in {version}"))
+        refusal = Refusal("limit", f"it fetches in version {others[-1]}, not in {version}")
+        return HelloRefusal(protocol=protocol.PROTOCOL, error=refusal)
     reply.decode, reply.encode = narrowed(reply.decode, version), Capability()
     return reply
 
@@ -96,7 +105,7 @@ def _answered(answer: Callable[[], CodecAnswer], leaked: str = "malformed") -> C
         return CodecAnswer(error=Refusal(leaked, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}"))
 
 
-def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
+def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply | HelloRefusal:
     """The reply to one line, whatever it holds."""
     try:
         request = protocol.parse_request(line)
