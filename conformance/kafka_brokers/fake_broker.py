@@ -656,7 +656,7 @@ class FakeBroker:
         return metadata_response(names, HOST, self.port, self._partitions, with_ids=self._has_ids)
 
     def _name_of(self, topic_id: UUID) -> str | None:
-        """The name of a topic that was served or asked about."""
+        """The name of a topic that was served or named."""
         return self._topic_names.get(topic_id)
 
     def _named(self, version: int, topic: Message, field: str) -> str | None:
@@ -715,7 +715,7 @@ class FakeBroker:
                 self._change.wait(left)
 
     def _session(self, version: int, body: Message) -> FetchRound:
-        """What a fetch is about: its partitions, or those of its session."""
+        """The partitions of a fetch, or of its session."""
         topics = [(topic, self._named(version, topic, "topic")) for topic in body["topics"]]
         wanted = [
             WantedPartition(topic.get("topic_id"), name or "", each["partition"], each["fetch_offset"])

@@ -17,7 +17,7 @@ from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.known import split_fetch_version
 
 # Outcomes of cases that were not run.
-NOT_RUN: Final = ("skipped", "not asked")
+NOT_RUN: Final = ("skipped", "not_asked")
 # Lines of the table on a terminal.
 SHOWN: Final = 20
 
