@@ -22,6 +22,7 @@ from kafka_conformance.process.time_limits import TimeLimit
 from kafka_conformance.runner.requests import request_for, single_line
 from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.known import connect
+from kafka_conformance.testees.protocol import HelloReply
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 
@@ -65,7 +66,7 @@ def measure_case(connection: ConnectionSpec, case: Case) -> tuple[int, str]:
     try:
         child.send(b'{"op":"hello"}\n') if not child.known else None
         hello = await_hello(child, TimeLimit(SECONDS), lambda _: None)
-        assert not isinstance(hello, ReadFailure), hello
+        assert isinstance(hello, HelloReply), hello
         jvm = process_tree(child.pid)[1:]
         before = resident(jvm, "VmRSS")
         child.send(single_line("1", request_for(case, committed=hello.committed)))

@@ -18,10 +18,15 @@ on, so that a consumer that is moved to the next case need not wait either.
 
 Responses that need no waiting are bodies as `wire.schema` writes them; fields
 that a version does not have are left out by the tables.
+
+`EVERY_VERSION` is all that releases from 0.8 to 4.4 have.  Where Fetch or Produce is offered
+in versions that name topics by id (KIP-516), Metadata gives the ids; where fetch
+sessions are wanted (KIP-227), they are kept as a broker keeps them.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 import threading
@@ -30,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import NAMESPACE_OID, UUID, uuid5
 
 from kafka_brokers.wire import schema, tables
 from kafka_brokers.wire.connection import API_VERSIONS_KEY
@@ -50,12 +56,15 @@ from kafka_records.log import split_entries
 NODE: Final = 1
 CLUSTER: Final = "kafkaproof-fake-broker"
 UNSUPPORTED_VERSION: Final = 35
+FETCH_SESSION_ID_NOT_FOUND: Final = 70
+INVALID_FETCH_SESSION_EPOCH: Final = 71
+UNKNOWN_TOPIC_ID: Final = 100
 EARLIEST: Final = -2
 NO_EPOCH: Final = -1
 NO_OPERATIONS: Final = -(1 << 31)
 
 Versions = Mapping[Api, tuple[int, int]]
-# From version 13 on topics have ids, of which a broker without a state has none to give.
+# What a release before topic ids offers; testees are run with it unless another Fetch version is wanted.
 VERSIONS: Final[Versions] = {
     tables.PRODUCE: (0, 9),
     tables.FETCH: (0, 12),
@@ -80,7 +89,51 @@ GROUP_VERSIONS: Final[Versions] = {
         )
     },
 }
+# All versions from 0.8 to 4.4.
+EVERY_VERSION: Final[Versions] = {
+    **GROUP_VERSIONS,
+    **{
+        api: (api.oldest, api.newest)
+        for api in (
+            tables.PRODUCE,
+            tables.FETCH,
+            tables.LIST_OFFSETS,
+            tables.METADATA,
+            tables.FIND_COORDINATOR,
+            tables.API_VERSIONS,
+            tables.INIT_PRODUCER_ID,
+        )
+    },
+}
+# The environment variable that names the newest Fetch version for consumers.
+FETCH_VERSION: Final = "KAFKAPROOF_FETCH_VERSION"
+# The first Fetch version with sessions.
+SESSIONS: Final = 7
 MEMBER: Final = "kafkaproof-member"
+
+
+def with_fetch_version(versions: Versions, newest: int) -> Versions:
+    """*versions*, with Fetch up to *newest*.
+
+    Raises:
+        ValueError: no release has such a Fetch version.
+    """
+    api = tables.FETCH
+    if not api.oldest <= newest <= api.newest:
+        raise ValueError(f"there is no Fetch version {newest}: they are {api.oldest} to {api.newest}")
+    # Clients learn topic ids from Metadata 10 and later, and some take other versions from what Metadata has.
+    return {**versions, api: (api.oldest, newest)}
+
+
+def wanted_fetch_version() -> int | None:
+    """The Fetch version that the environment wants of consumers; None if it wants none."""
+    value = os.environ.get(FETCH_VERSION, "")
+    return int(value) if value else None
+
+
+def topic_id_of(name: str) -> UUID:
+    """The id of a topic, the same in each process."""
+    return uuid5(NAMESPACE_OID, f"{CLUSTER}/{name}")
 
 
 def magic_of_fetch(version: int) -> int:
@@ -94,26 +147,24 @@ def versions_response(offered: Versions, *, error_code: int = 0) -> Message:
     return {"error_code": error_code, "api_keys": keys, "throttle_time_ms": 0}
 
 
-def metadata_response(body: Message, host: str, port: int, topics: Iterable[str], partitions: int) -> Message:
-    """To Metadata: every requested topic exists."""
-    requested = body.get("topics")
-    names = list(topics) if not requested else [each["name"] for each in requested if each["name"] is not None]
+def metadata_response(names: Iterable[str], host: str, port: int, partitions: int, *, with_ids: bool) -> Message:
+    """To Metadata: these topics exist; *with_ids* they have ids, too."""
     return {
         "throttle_time_ms": 0,
         "brokers": [{"node_id": NODE, "host": host, "port": port, "rack": None}],
         "cluster_id": CLUSTER,
         "controller_id": NODE,
-        "topics": [_topic(name, partitions) for name in names],
+        "topics": [_topic(name, partitions, topic_id_of(name) if with_ids else ZERO_UUID) for name in names],
         "cluster_authorized_operations": NO_OPERATIONS,
         "error_code": 0,
     }
 
 
-def _topic(name: str, partitions: int) -> Message:
+def _topic(name: str, partitions: int, topic_id: UUID) -> Message:
     return {
         "error_code": 0,
         "name": name,
-        "topic_id": ZERO_UUID,
+        "topic_id": topic_id,
         "is_internal": False,
         "partitions": [_partition(index) for index in range(partitions)],
         "topic_authorized_operations": NO_OPERATIONS,
@@ -153,11 +204,13 @@ def list_offset_response(index: int, timestamp: int, latest: int) -> Message:
     }
 
 
-def fetch_response(index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = ()) -> Message:
+def fetch_response(
+    index: int, end: int, records: bytes, aborted: Sequence[tuple[int, int]] = (), error_code: int = 0
+) -> Message:
     """To Fetch, for one partition: all of it is stable; *aborted* has producer id and first offset of transactions."""
     return {
         "partition_index": index,
-        "error_code": 0,
+        "error_code": error_code,
         "high_watermark": end,
         "last_stable_offset": end,
         "log_start_offset": 0,
@@ -167,11 +220,11 @@ def fetch_response(index: int, end: int, records: bytes, aborted: Sequence[tuple
     }
 
 
-def produce_response(index: int) -> Message:
-    """To Produce, for one partition: it was taken."""
+def produce_response(index: int, error_code: int = 0) -> Message:
+    """To Produce, for one partition: it was taken, unless there is an error."""
     return {
         "index": index,
-        "error_code": 0,
+        "error_code": error_code,
         "base_offset": 0,
         "log_append_time_ms": -1,
         "log_start_offset": 0,
@@ -355,6 +408,82 @@ LARGEST_REQUEST: Final = 256 * 1024 * 1024
 _CLIENT_ID: Final = byte_string(INT16, text=True, nullable=True)
 
 
+class WantedPartition(NamedTuple):
+    """A partition of a fetch; the name is empty for an unknown id, and the id None in versions without ids."""
+
+    topic_id: UUID | None
+    name: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRound:
+    """One fetch, alone or of a session.
+
+    Attributes:
+        wanted: the partitions to read, in the order of the request.
+        session_id: that of the session; 0 without one.
+        error_code: of the whole response.
+        incremental: whether partitions without news are left out of the response.
+    """
+
+    wanted: Sequence[WantedPartition]
+    session_id: int = 0
+    error_code: int = 0
+    incremental: bool = False
+
+    def response(self, read: Sequence[tuple[WantedPartition, Message]]) -> Message:
+        """The body of the response; partitions of one topic stand together."""
+        topics: dict[tuple[str, UUID | None], list[Message]] = {}
+        for wanted, answer in read:
+            if not self.incremental or answer["records"] or answer["error_code"]:
+                topics.setdefault((wanted.name, wanted.topic_id), []).append(answer)
+        responses = [
+            {"topic": name, "topic_id": topic_id or ZERO_UUID, "partitions": partitions}
+            for (name, topic_id), partitions in topics.items()
+        ]
+        head = {"throttle_time_ms": 0, "error_code": self.error_code, "session_id": self.session_id}
+        return {**head, "responses": responses}
+
+
+class FetchSessions:
+    """Fetch sessions (KIP-227): a client names its partitions once, and then what changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, dict[tuple[str, int], WantedPartition]]] = {}
+        self._made = 0
+
+    def round(
+        self,
+        session_id: int,
+        epoch: int,
+        wanted: Sequence[WantedPartition],
+        forgotten: Sequence[tuple[str, int]],
+    ) -> FetchRound:
+        """The fetch with this session and epoch, as FetchManager has it.
+
+        Epoch -1 is a fetch without a session, epoch 0 opens one; either ends the named one.
+        """
+        if epoch in (-1, 0):
+            self._known.pop(session_id, None)
+            if epoch == -1:
+                return FetchRound(wanted)
+            self._made += 1
+            self._known[self._made] = (1, {(each.name, each.partition): each for each in wanted})
+            return FetchRound(wanted, self._made)
+        if session_id not in self._known:
+            return FetchRound((), error_code=FETCH_SESSION_ID_NOT_FOUND)
+        following, partitions = self._known[session_id]
+        if epoch != following:
+            return FetchRound((), session_id, error_code=INVALID_FETCH_SESSION_EPOCH)
+        partitions |= {(each.name, each.partition): each for each in wanted}
+        for key in forgotten:
+            partitions.pop(key, None)
+        self._known[session_id] = (1 if following == INT32_MAX else following + 1, partitions)
+        return FetchRound(tuple(partitions.values()), session_id, incremental=True)
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionHandler:
     """The client's name and version (KIP-511); empty if it sent none."""
@@ -370,12 +499,16 @@ class FakeBroker:
         port: where it listens, on loopback.
         client: name and version of the last client, if it sent them.
         producer: the id and epoch that the next producer gets.
+        fetched: how many fetches came in each version.
     """
 
-    def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1) -> None:
+    def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1, sessions: bool = False) -> None:
         self.client = ConnectionHandler()
         self.producer = (0, 0)
+        self.fetched: Counter[int] = Counter()
         self._versions = versions
+        self._sessions = FetchSessions() if sessions else None
+        self._topic_names: dict[UUID, str] = {}
         self._apis = {api.key: api for api in versions}
         self._partitions = partitions
         self._tapes: dict[tuple[str, int], Tape] = {}
@@ -399,6 +532,7 @@ class FakeBroker:
         tape = Tape(data, aborted)
         with self._change:
             self._tapes[topic, partition] = self._newest = tape
+            self._topic_names[topic_id_of(topic)] = topic
             self._changed()
         return tape
 
@@ -485,7 +619,7 @@ class FakeBroker:
                 self._meet(body)
                 return versions_response(self._versions)
             case "Metadata":
-                return metadata_response(body, HOST, self.port, self._topics(), self._partitions)
+                return self._metadata(body)
             case "FindCoordinator":
                 return coordinator_response(body, HOST, self.port)
             case "InitProducerId":
@@ -493,7 +627,7 @@ class FakeBroker:
             case "ListOffsets":
                 return self._list_offsets(body)
             case "Produce":
-                return self._produced(body)
+                return self._produced(version, body)
             case "Fetch":
                 return self._fetch(version, body)
         return group_response(api.name, body)
@@ -505,6 +639,31 @@ class FakeBroker:
     def _topics(self) -> list[str]:
         with self._change:
             return sorted({topic for topic, _ in self._tapes})
+
+    @property
+    def _has_ids(self) -> bool:
+        return any(self._versions[api][1] > tables.LAST_BY_NAME for api in (tables.PRODUCE, tables.FETCH))
+
+    def _metadata(self, body: Message) -> Message:
+        requested = body.get("topics")
+        if requested:
+            named = [each["name"] or self._name_of(each["topic_id"]) for each in requested]
+            names = [name for name in named if name is not None]
+        else:
+            names = self._topics()
+        with self._change:
+            self._topic_names.update((topic_id_of(name), name) for name in names)
+        return metadata_response(names, HOST, self.port, self._partitions, with_ids=self._has_ids)
+
+    def _name_of(self, topic_id: UUID) -> str | None:
+        """The name of a topic that was served or named."""
+        return self._topic_names.get(topic_id)
+
+    def _named(self, version: int, topic: Message, field: str) -> str | None:
+        """The name of the *topic* of a request; None for an unknown id."""
+        if version <= tables.LAST_BY_NAME:
+            return str(topic[field])
+        return self._name_of(topic["topic_id"])
 
     def _list_offsets(self, body: Message) -> Message:
         with self._change:
@@ -529,46 +688,57 @@ class FakeBroker:
                 self._caught.extend(each["records"] or b"" for each in topic["partition_data"])
         return int(body["acks"])
 
-    def _produced(self, body: Message) -> Message:
-        responses = [
-            {
-                "name": topic["name"],
-                "partition_responses": [produce_response(each["index"]) for each in topic["partition_data"]],
-            }
-            for topic in body["topic_data"]
-        ]
+    def _produced(self, version: int, body: Message) -> Message:
+        responses = []
+        for topic in body["topic_data"]:
+            code = UNKNOWN_TOPIC_ID if self._named(version, topic, "name") is None else 0
+            partitions = [produce_response(each["index"], code) for each in topic["partition_data"]]
+            named = {key: topic[key] for key in ("name", "topic_id") if key in topic}
+            responses.append({**named, "partition_responses": partitions})
         return {"throttle_time_ms": 0, "responses": responses}
 
     def _fetch(self, version: int, body: Message) -> Message:
         end = time.monotonic() + body["max_wait_ms"] / 1000
         magic = magic_of_fetch(version)
         with self._change:
+            self.fetched[version] += 1
+            session = self._session(version, body)
             before = self._changes
             while True:
                 # The tape has ended and the client has been reassigned; the request is not answered.
-                current = any(self._tapes.get(key) is self._newest for key in _requested(body))
-                topics = [self._fetched(topic, magic) for topic in body["topics"]]
-                found = any(each["records"] for topic in topics for each in topic["partitions"])
+                current = any(self._tapes.get((each.name, each.partition)) is self._newest for each in session.wanted)
+                read = [(each, self._read(each, magic)) for each in session.wanted]
+                found = any(answer["records"] or answer["error_code"] for _, answer in read)
                 left = end - time.monotonic()
                 if found or left <= 0 or not current or self._changes != before or self._closed:
-                    return {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": topics}
+                    return session.response(read)
                 self._change.wait(left)
 
-    def _fetched(self, topic: Message, magic: int) -> Message:
-        name = topic["topic"]
-        return {"topic": name, "partitions": [self._read(name, each, magic) for each in topic["partitions"]]}
+    def _session(self, version: int, body: Message) -> FetchRound:
+        """The partitions of a fetch, or of its session."""
+        topics = [(topic, self._named(version, topic, "topic")) for topic in body["topics"]]
+        wanted = [
+            WantedPartition(topic.get("topic_id"), name or "", each["partition"], each["fetch_offset"])
+            for topic, name in topics
+            for each in topic["partitions"]
+        ]
+        if self._sessions is None or version < SESSIONS:
+            return FetchRound(wanted)
+        forgotten = [
+            (self._named(version, topic, "topic") or "", partition)
+            for topic in body["forgotten_topics_data"]
+            for partition in topic["partitions"]
+        ]
+        return self._sessions.round(body["session_id"], body["session_epoch"], wanted, forgotten)
 
-    def _read(self, topic: str, requests: Message, magic: int) -> Message:
-        index, offset = requests["partition"], requests["fetch_offset"]
-        tape = self._tapes.get((topic, index))
-        records = b"" if tape is None else tape.read(offset, magic)
+    def _read(self, wanted: WantedPartition, magic: int) -> Message:
+        if not wanted.name:
+            return fetch_response(wanted.partition, -1, b"", error_code=UNKNOWN_TOPIC_ID)
+        tape = self._tapes.get((wanted.name, wanted.partition))
+        records = b"" if tape is None else tape.read(wanted.offset, magic)
         if tape is None:
-            return fetch_response(index, offset, records)
-        return fetch_response(index, tape.end_offset, records, tape.aborted)
-
-
-def _requested(body: Message) -> list[tuple[str, int]]:
-    return [(topic["topic"], each["partition"]) for topic in body["topics"] for each in topic["partitions"]]
+            return fetch_response(wanted.partition, wanted.offset, records)
+        return fetch_response(wanted.partition, tape.end_offset, records, tape.aborted)
 
 
 def _response(api: Api, version: int, correlation_id: int, body: Mapping[str, Any]) -> bytes:

@@ -1,14 +1,28 @@
 """The fake broker, called through our wire client like any broker."""
 
 import socket
+import threading
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
-from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
+from kafka_brokers.fake_broker import (
+    END,
+    EVERY_VERSION,
+    FETCH_SESSION_ID_NOT_FOUND,
+    INVALID_FETCH_SESSION_EPOCH,
+    UNKNOWN_TOPIC_ID,
+    VERSIONS,
+    VERSIONS_BY_MAGIC,
+    FakeBroker,
+    Tape,
+    topic_id_of,
+    with_fetch_version,
+)
 from kafka_brokers.wire import Connection, tables
 from kafka_brokers.wire.connection import Request
-from kafka_brokers.wire.schema import Api, Message
+from kafka_brokers.wire.schema import ZERO_UUID, Api, Message
 from kafka_records import Batch, Record, decode, encode
 
 BEGIN = -2
@@ -32,6 +46,13 @@ def broker() -> Iterator[FakeBroker]:
         yield started
 
 
+@pytest.fixture
+def newest() -> Iterator[FakeBroker]:
+    """A broker with every version of every request, and fetch sessions."""
+    with FakeBroker(versions=EVERY_VERSION, sessions=True) as started:
+        yield started
+
+
 def ask(broker: FakeBroker, api: Api, version: int, body: Message) -> Message:
     """One request on a connection of its own."""
     host, port = broker.address.split(":")
@@ -41,10 +62,16 @@ def ask(broker: FakeBroker, api: Api, version: int, body: Message) -> Message:
     return answer
 
 
+def fetch_body(offset: int, *, version: int = 12, topic: str = "t", wait: int = 0, **more: object) -> Message:
+    """A request for the one partition of *topic* at *offset*."""
+    named = {"topic": topic} if version < 13 else {"topic_id": topic_id_of(topic)}
+    partitions = [{"partition": 0, "fetch_offset": offset}]
+    return {"max_wait_ms": wait, "topics": [{**named, "partitions": partitions}], **more}
+
+
 def fetch(broker: FakeBroker, offset: int, *, version: int = 12, topic: str = "t", wait: int = 0) -> Message:
     """The answer of the one partition of *topic* at *offset*."""
-    partitions = [{"partition": 0, "fetch_offset": offset}]
-    body = {"max_wait_ms": wait, "topics": [{"topic": topic, "partitions": partitions}]}
+    body = fetch_body(offset, version=version, topic=topic, wait=wait)
     (answered,) = ask(broker, tables.FETCH, version, body)["responses"]
     return dict(answered["partitions"][0])
 
@@ -55,19 +82,20 @@ def is_end(records: bytes, offset: int) -> bool:
     return found.records == (Record(offset, found.max_timestamp, END, END),)
 
 
-@pytest.mark.parametrize("version", range(13))
-def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(broker: FakeBroker, version: int) -> None:
+@pytest.mark.parametrize("version", range(tables.FETCH.newest + 1))
+def test_a_fetch_gets_the_bytes_as_they_are_and_then_the_end(newest: FakeBroker, version: int) -> None:
     """In every version the first fetch gets the case, and the next one the end record in the magic of that version."""
-    tape = broker.serve("t", TWO)
+    tape = newest.serve("t", TWO)
 
-    assert fetch(broker, 0, version=version)["records"] == TWO
-    end = fetch(broker, 4, version=version)
+    assert fetch(newest, 0, version=version)["records"] == TWO
+    end = fetch(newest, 4, version=version)
 
     assert is_end(end["records"], 4)
     assert decode(end["records"])[0].magic == (0 if version < 2 else 1 if version < 4 else 2)
     assert end["high_watermark"] == 5
     assert (tape.requests, tape.position, tape.stalled) == ([0, 4], 4, False)
-    assert fetch(broker, 5, version=version)["records"] == b""
+    assert fetch(newest, 5, version=version)["records"] == b""
+    assert newest.fetched == {version: 3}
 
 
 def test_a_later_offset_gets_the_rest(broker: FakeBroker) -> None:
@@ -218,6 +246,76 @@ def test_what_is_produced_is_caught(magic: int) -> None:
             assert broker.caught() == []
 
 
+@pytest.mark.parametrize("version", range(tables.PRODUCE.newest + 1))
+def test_a_produce_request_is_taken_in_every_version(newest: FakeBroker, version: int) -> None:
+    """From version 13 on by the id of a topic that Metadata named; an unknown id is an error of its own."""
+    ask(newest, tables.METADATA, 12, {"topics": [{"name": "t"}]})
+    named = {"name": "t"} if version < 13 else {"topic_id": topic_id_of("t")}
+    body = {"topic_data": [{**named, "partition_data": [{"index": 0, "records": TWO}]}]}
+    (answer,) = ask(newest, tables.PRODUCE, version, body)["responses"]
+
+    assert answer["partition_responses"][0]["error_code"] == 0
+    assert answer.items() >= named.items()
+    assert newest.caught() == [TWO]
+
+
+def test_topics_have_ids_where_requests_need_them(newest: FakeBroker, broker: FakeBroker) -> None:
+    """A topic is found by its name and by its id; a broker of releases without ids gives none."""
+    (named,) = ask(newest, tables.METADATA, 12, {"topics": [{"name": "t"}]})["topics"]
+    (found,) = ask(newest, tables.METADATA, 12, {"topics": [{"name": None, "topic_id": named["topic_id"]}]})["topics"]
+    (without,) = ask(broker, tables.METADATA, 12, {"topics": [{"name": "t"}]})["topics"]
+
+    assert named["topic_id"] == found["topic_id"] == topic_id_of("t")
+    assert (found["name"], without["topic_id"]) == ("t", ZERO_UUID)
+
+
+def test_an_unknown_topic_id_is_an_error(newest: FakeBroker) -> None:
+    """In Fetch and in Produce."""
+    newest.serve("t", TWO)
+    fetched = fetch(newest, 0, version=17, topic="never seen")
+    body = {"topic_data": [{"topic_id": topic_id_of("no"), "partition_data": [{"index": 0, "records": TWO}]}]}
+    (produced,) = ask(newest, tables.PRODUCE, 13, body)["responses"]
+
+    assert (fetched["error_code"], fetched["records"]) == (UNKNOWN_TOPIC_ID, b"")
+    assert produced["partition_responses"][0]["error_code"] == UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 18])
+def test_a_session_has_what_changed(newest: FakeBroker, version: int) -> None:
+    """A partition is named once (KIP-227): later responses have it where there is news, until it is forgotten."""
+
+    def ask_in(session: int, epoch: int, body: Message) -> Message:
+        return ask(newest, tables.FETCH, version, {**body, "session_id": session, "session_epoch": epoch})
+
+    newest.serve("t", TWO)
+    first = ask_in(0, 0, fetch_body(0, version=version))
+    session = first["session_id"]
+    moved = ask_in(session, 1, fetch_body(2, version=version))
+    same = ask_in(session, 2, {"max_wait_ms": 0, "topics": []})
+    named = {"topic": "t"} if version < 13 else {"topic_id": topic_id_of("t")}
+    forgotten = [{**named, "partitions": [0]}]
+    without = ask_in(session, 3, {"max_wait_ms": 0, "topics": [], "forgotten_topics_data": forgotten})
+
+    assert session > 0
+    assert first["responses"][0]["partitions"][0]["records"] == TWO
+    assert moved["responses"][0]["partitions"][0]["records"] == batch(2)
+    assert same["responses"] == moved["responses"]
+    assert (without["session_id"], without["responses"]) == (session, [])
+    # FetchManager: a wrong epoch, an unknown session, and a session that was closed by the client.
+    assert ask_in(session, 9, fetch_body(0, version=version))["error_code"] == INVALID_FETCH_SESSION_EPOCH
+    assert ask_in(77, 1, fetch_body(0, version=version))["error_code"] == FETCH_SESSION_ID_NOT_FOUND
+    assert ask_in(session, -1, fetch_body(0, version=version))["session_id"] == 0
+    assert ask_in(session, 4, fetch_body(0, version=version))["error_code"] == FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_versions_that_no_release_has_are_refused() -> None:
+    """A Fetch version is one of 0 to 18."""
+    assert with_fetch_version(VERSIONS, 18)[tables.FETCH] == (0, 18)
+    for version in (-1, 19):
+        with pytest.raises(ValueError, match=f"no Fetch version {version}: they are 0 to 18"):
+            with_fetch_version(VERSIONS, version)
+
+
 def test_a_version_that_is_not_there_is_answered_in_version_0(broker: FakeBroker) -> None:
     """KIP-511: error 35, and the versions that there are."""
     answer = ask(broker, tables.API_VERSIONS, 5, {})
@@ -244,3 +342,36 @@ def test_nonsense_is_hung_up_on(broker: FakeBroker, nonsense: bytes) -> None:
         assert client.recv(1) == b""
     broker.serve("t", TWO)
     assert fetch(broker, 0)["records"] == TWO
+
+
+def test_slow_and_huge_requests_do_no_harm(newest: FakeBroker) -> None:
+    """A request that comes a byte at a time is answered, one of a GiB is refused at once, and others are served."""
+    newest.serve("t", TWO)
+    slow = socket.create_connection(("127.0.0.1", newest.port), timeout=10)
+    huge = socket.create_connection(("127.0.0.1", newest.port), timeout=10)
+    with slow, huge:
+        huge.sendall((1 << 30).to_bytes(4, "big"))
+        assert huge.recv(1) == b""
+        request = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff"
+        for at in range(len(request)):
+            slow.sendall(request[at : at + 1])
+            assert at > 0 or fetch(newest, 0)["records"] == TWO
+        assert slow.recv(8)[4:] == b"\0\0\0\x07"
+
+
+@pytest.mark.slow
+def test_ten_thousand_connections_leave_nothing(newest: FakeBroker) -> None:
+    """Connections that come and go, with a request or without one, leave no socket and no thread."""
+    newest.serve("t", TWO)
+    before = psutil.Process().num_fds()
+    for number in range(10_000):
+        if number % 10:
+            socket.create_connection(("127.0.0.1", newest.port), timeout=10).close()
+        else:
+            assert ask(newest, tables.API_VERSIONS, 0, {})["error_code"] == 0
+    left = [each for each in threading.enumerate() if each.name == "fake-broker-client"]
+    for each in left:
+        each.join(10)
+
+    assert not any(each.is_alive() for each in left)
+    assert psutil.Process().num_fds() <= before + 2

@@ -27,6 +27,14 @@ from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.profiles import PassCriteria, finding_causes
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import deviations, keeping, results
+from kafka_conformance.runner.fetch_versions import (
+    BadFetchVersions,
+    compare_versions,
+    parse_fetch_versions,
+    versions_document,
+    versions_lines,
+    with_versions,
+)
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select, unmatched_pattern
@@ -327,6 +335,28 @@ def _write(made: History, settings: CertifySettings) -> None:
     (settings.folder / PAGE).write_text(history_page(made), encoding="utf-8")
 
 
+VERSIONS_FILE: Final = "fetch-versions.json"
+
+
+def certify_fetch_versions(
+    names: Sequence[str], versions: Sequence[int], cases: Sequence[Case], settings: CertifySettings
+) -> int:
+    """Run each client through each Fetch version, show and write what depends on it; give the exit code."""
+    done = certify_several(with_versions(names, versions), cases, settings)
+    made = compare_versions([(each.name, each.made.results if each.made else None) for each in done])
+    document = versions_document(made)
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    (settings.folder / VERSIONS_FILE).write_bytes(indented_json(document))
+    if settings.as_json:
+        say_json({"fetch_versions": document, "testees": [each.document for each in done]})
+    else:
+        click.echo()
+        click.echo("\n".join(versions_lines(made)))
+    # A version that a client does not speak is no failure, if it speaks another.
+    ran = [each for each in done if each.made or each.code == INTERRUPTED]
+    return exit_code(ran or done, lenient=False)
+
+
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
@@ -363,6 +393,13 @@ def _supported(_ctx: click.Context, _parameter: click.Parameter, text: str) -> S
         raise click.BadParameter(str(error)) from error
 
 
+def _fetch_versions(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    try:
+        return () if text is None else parse_fetch_versions(text)
+    except BadFetchVersions as error:
+        raise click.BadParameter(str(error)) from error
+
+
 supported_option = click.option(
     "--supported", default=str(SUPPORTED), show_default=True, callback=_supported, metavar="RANGE",
     help="Kafka releases that count as supported: what they store reaches consumers.",
@@ -383,6 +420,10 @@ formats_option = click.option(
 @click.option(
     "--history", "last", type=click.IntRange(min=1), metavar="N",
     help="The last N releases of one known testee: since when is each finding there?",
+)  # fmt: skip
+@click.option(
+    "--fetch-versions", callback=_fetch_versions, metavar="N,…",
+    help="Send each case to a client through each of these Fetch versions: which outcomes depend on it?",
 )  # fmt: skip
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
@@ -417,7 +458,7 @@ formats_option = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
-    variants: int | None, seed: str | None, **options: Any,
+    variants: int | None, seed: str | None, fetch_versions: tuple[int, ...], **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
@@ -450,6 +491,10 @@ def certify_testees(
         _check_name(name)
     if last is not None:
         sys.exit(certify_history(_one_known(testees), last, cases, settings))
+    if fetch_versions:
+        for name in (clients := list(testees) or [known.name for known in known_testees() if known.fetches]):
+            _check_name(f"{name}+fetch{fetch_versions[0]}")
+        sys.exit(certify_fetch_versions(clients, fetch_versions, cases, settings))
     done = certify_several(list(testees) or [known.name for known in known_testees()], cases, settings)
     if as_json:
         say_json({"testees": [each.document for each in done]})

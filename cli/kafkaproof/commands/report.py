@@ -40,7 +40,7 @@ from kafka_conformance.runner.kept_results import read_any_results
 from kafka_conformance.runner.results import Results, Unusable, read_limited
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect
-from kafka_conformance.testees.known import check_connect, find_testee, testee_at
+from kafka_conformance.testees.known import check_connect, find_testee, plain_name, testee_at
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.certify import CertifyOutcome, declared_option
 from kafkaproof.commands.programme import RERUN, certify_again, now_option
@@ -323,7 +323,7 @@ def _connect(content: Mapping[str, Any], options: VerifyOptions) -> str:
         if options.testee is not None:
             check_connect(options.testee)
             return options.testee
-        connect = str(named.get("connect", "")).partition("@")[0]
+        connect = plain_name(str(named.get("connect", "")))
         if find_testee(connect) is None:
             raise BadConnect("a planted bug has no releases")
         release = codec_release(named)

@@ -28,7 +28,7 @@ from kafka_conformance.process.starting import CommandProcess, Process, Starter
 from kafka_conformance.process.time_limits import GROWN, TimeLimit
 from kafka_conformance.sanitize import tail
 from kafka_conformance.testees.connection import MIB, ConnectionSpec
-from kafka_conformance.testees.protocol import MAX_LINE, HelloReply, parse_hello
+from kafka_conformance.testees.protocol import MAX_LINE, HelloRefusal, HelloReply, Stray, parse_hello
 
 STDERR_TAIL: Final = 16 * 1024
 # How long an ended or dismissed process may take to be gone.
@@ -345,7 +345,9 @@ def hello_limit(seconds: float) -> TimeLimit:
     return TimeLimit(seconds, seconds, seconds * LOADS)
 
 
-def await_hello(child: Child, limit: TimeLimit, stray: Callable[[str], None]) -> HelloReply | ReadFailure:
+def await_hello(
+    child: Child, limit: TimeLimit, stray: Callable[[str], None]
+) -> HelloReply | HelloRefusal | ReadFailure:
     """The hello reply of *child*, or why there is none; *stray* gets each other line before it.
 
     Other lines do not extend the limit.
@@ -357,7 +359,7 @@ def await_hello(child: Child, limit: TimeLimit, stray: Callable[[str], None]) ->
         if isinstance(line, ReadFailure):
             return line
         hello = parse_hello(line)
-        if isinstance(hello, HelloReply):
+        if not isinstance(hello, Stray):
             return hello
         stray(hello.text)
         if watch:

@@ -28,7 +28,7 @@ from msgspec import UNSET
 from kafka_brokers.fake_broker import GROUP_VERSIONS, VERSIONS_BY_MAGIC, FakeBroker
 from kafka_conformance.process.fetch_client import BadLine, LongRunningClient
 from kafka_conformance.testees import serve
-from kafka_conformance.testees.client_parts import check_expressible, one_request, producer_limits
+from kafka_conformance.testees.client_parts import ConsumerBroker, check_expressible, one_request, producer_limits
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer
 from kafka_corpus.wire import WireBatch, from_wire
@@ -43,7 +43,7 @@ class ClientTestee:
     """A consumer and a producer, served by the testee protocol."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._broker = FakeBroker(versions=GROUP_VERSIONS)
+        self._broker = ConsumerBroker(versions=GROUP_VERSIONS)
         self._writers: dict[int, FakeBroker] = {}
         self._client = LongRunningClient(command, self._broker.address)
         self._number = 0

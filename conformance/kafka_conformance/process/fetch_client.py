@@ -39,10 +39,11 @@ from typing import IO, Any, Final, Literal, NoReturn, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kafka_brokers.fake_broker import END, FakeBroker, Tape
+from kafka_brokers.fake_broker import END, FakeBroker, Tape, magic_of_fetch, wanted_fetch_version
 from kafka_conformance.process.child import OUT_OF_MEMORY
 from kafka_conformance.sanitize import printable, tail
 from kafka_conformance.testees import serve
+from kafka_conformance.testees.client_parts import FIRST, ConsumerBroker
 from kafka_conformance.testees.connection import CLIENT_PYTHONPATH
 from kafka_conformance.testees.interface import NotDone
 from kafka_conformance.testees.protocol import (
@@ -54,7 +55,7 @@ from kafka_conformance.testees.protocol import (
     parse_hello,
 )
 from kafka_corpus.wire import WireBatch, WireRecord
-from kafka_records import Batch, Record, encode
+from kafka_records import encode
 from kafka_records.constants import NO_TIMESTAMP
 
 Encoding = Literal["base64", "hex", "text"]
@@ -349,11 +350,13 @@ class FetchTestee:
     RUNTIME: Final = "on a fake broker"
 
     def __init__(self, command: list[str]) -> None:
-        self._broker = FakeBroker()
+        self._broker = ConsumerBroker()
         self._client = start_client(command, self._broker)
         self._number = 0
         # The first case is ours: a client says its name and version when it connects (KIP-511).
-        self.consume(encode(Batch(magic=2, base_offset=0, last_offset=0, records=(Record(0, 0, None, None),))))
+        wanted = wanted_fetch_version()
+        magic = 2 if wanted is None else magic_of_fetch(wanted)
+        self.consume(encode(FIRST[magic]))
         self.NAME = self._broker.client.name or PurePath(command[0]).name
         self.VERSION = self._broker.client.version or "unknown"
 

@@ -29,6 +29,7 @@ from kafka_conformance.judge.usual_form import has_usual_times, is_unusual
 from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
+from kafka_conformance.testees.known import plain_name
 from kafka_corpus.case import Case, Recipe, Verdict
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import CODEC_OPS, content_hash, input_of
@@ -544,7 +545,7 @@ def row_name(testee: Mapping[str, Any]) -> str:
     'confluent-kafka-crc'
     """
     connect = str(testee.get("connect", ""))
-    return connect.partition("@")[0] if connect and ":" not in connect else str(testee.get("name", ""))
+    return plain_name(connect) if connect and ":" not in connect else str(testee.get("name", ""))
 
 
 def is_left_out(line: ResultLine) -> bool:

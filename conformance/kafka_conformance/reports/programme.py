@@ -37,7 +37,7 @@ from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner.results import read_limited
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import BadConnect, CannotRun, split_command
-from kafka_conformance.testees.known import NEAR, OURS, KnownTestee, at_version, find_testee, testee_at
+from kafka_conformance.testees.known import NEAR, OURS, KnownTestee, at_version, find_testee, plain_name, testee_at
 from kafka_conformance.testees.recipe import BuildError, build_testee, numbers
 from kafka_corpus.known_issues import toml_value
 from kafka_corpus.vector_format import CORPUS_VERSION
@@ -370,7 +370,7 @@ def draft_submission(content: Mapping[str, Any], contact: str, today: date) -> s
         raise BadSubmission("the certificate is for no profile")
     if content.get("deviations"):
         raise BadSubmission("the certificate rests on known deviations, and a submission claims profiles without them")
-    name = str(testee.get("connect", "")).partition("@")[0]
+    name = plain_name(str(testee.get("connect", "")))
     fields: dict[str, Any] = {"project": _project_name(str(testee.get("name", ""))), "contact": contact}
     if _testee_problem(name):
         fields |= {"package": "pypi:", "adapter": "python -m "}

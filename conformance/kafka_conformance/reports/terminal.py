@@ -28,6 +28,7 @@ from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, perc
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.runner.results import ResultLine, VariantCheck
 from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.known import split_fetch_version
 
 # Lines are not wrapped when the output is a pipe.
 PIPED_WIDTH: Final = 4000
@@ -133,7 +134,9 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
 def _in_a_line(report: Report, shown: Sequence[str]) -> Iterator[Text]:
     testee, footer = report.results.header.testee, report.results.footer
     results = {result.profile: result for result in report.profiled.profiles}
-    yield Text(printable(f"{row_name(testee)} {str(testee['version']).partition(' ')[0]}"))
+    _, newest = split_fetch_version(str(testee.get("connect", "")))
+    through = "" if newest is None else f" Fetch {newest}"
+    yield Text(printable(f"{row_name(testee)} {str(testee['version']).partition(' ')[0]}{through}"))
     for profile in shown:
         yield _cell(results[profile]) if profile in results else Text("–", style="dim")
     yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")

@@ -46,8 +46,9 @@ from kafka_conformance.runner.requests import (
     observe_reply,
     single_line,
 )
+from kafka_conformance.sanitize import printable
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.connection import CannotRun, ConnectionSpec, NoHello
+from kafka_conformance.testees.connection import CannotRun, ConnectionSpec, HelloRefused, NoHello
 from kafka_conformance.testees.protocol import CodecReply, HelloReply, Misfit, Stray
 
 STARTS: Final = 3
@@ -204,7 +205,7 @@ class Sandbox:
                 return self._start_once()
             except CannotRun as error:
                 problem = error
-                if isinstance(error, NoHello) and self._learnt.hello is None:
+                if isinstance(error, (NoHello, HelloRefused)) and self._learnt.hello is None:
                     break
         raise problem
 
@@ -229,6 +230,9 @@ class Sandbox:
             # One that ended without a line may have been killed, or lack a library.
             kind = CannotRun if hello is ReadFailure.ENDED and not lines else NoHello
             raise kind(f"{name} did not say hello: {why}", "kafkaproof smoke shows more")
+        if isinstance(hello, protocol.HelloRefusal):
+            child.kill()
+            raise HelloRefused(f"{name} cannot run: {printable(hello.error.message)}")
         if hello.protocol != protocol.PROTOCOL:
             child.kill()
             raise CannotRun(f"{name} speaks protocol {hello.protocol}, we speak {protocol.PROTOCOL}")

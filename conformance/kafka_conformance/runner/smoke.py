@@ -130,6 +130,9 @@ def _say_hello(talk: _Talk) -> Generator[SmokeCheck, None, HelloReply]:
     if isinstance(hello, Stray):
         yield SmokeCheck("hello", f"not a hello reply: {hello.text}")
         raise _Stop("there is no hello to go on with")
+    if isinstance(hello, protocol.HelloRefusal):
+        yield SmokeCheck("hello", f"it cannot run: {printable(hello.error.message)}")
+        raise _Stop("there is no hello to go on with")
     problem = "" if hello.protocol == protocol.PROTOCOL else f"it speaks protocol {hello.protocol}"
     problem = problem or protocol.name_problem(hello)
     unknown = set(hello.decode.magics + hello.encode.magics) - {0, 1, 2}

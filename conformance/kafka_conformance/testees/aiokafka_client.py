@@ -30,6 +30,7 @@ from kafka_conformance.testees.aiokafka_ import aiokafka_error_kind
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
+    ConsumerBroker,
     check_expressible,
     consumed,
     exception_text,
@@ -67,7 +68,7 @@ class AiokafkaReader:
     """A consumer, moved from case to case."""
 
     def __init__(self, **options: Any) -> None:
-        self._broker = FakeBroker(partitions=PARTITIONS)
+        self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._options = options
         self._consumer: Any = None
         self._used = 0

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker import Tape
+from kafka_brokers.fake_broker import (
+    SESSIONS,
+    VERSIONS,
+    FakeBroker,
+    Tape,
+    Versions,
+    magic_of_fetch,
+    wanted_fetch_version,
+    with_fetch_version,
+)
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Capability, CodecAnswer
 from kafka_corpus.wire import WireRecord
-from kafka_records import Batch
+from kafka_records import Batch, Record
 from kafka_records.constants import (
     COMPRESSIONS,
     INT64_MAX,
@@ -27,6 +36,56 @@ TIMESTAMP_TYPES: Final[dict[int | None, str]] = {None: "none", 0: "create", 1: "
 # Bytes; room for anything that a case holds, so that `append` never says that the batch is full.
 BATCH_SIZE: Final = 1 << 30
 LARGEST_EPOCH: Final = (1 << 15) - 1
+
+
+# The first Fetch version in which brokers send zstd (KIP-110).
+ZSTD_FETCH: Final = 10
+# One record, by magic: what a client gets first.
+FIRST: Final = {
+    magic: Batch(
+        magic=magic,
+        base_offset=0,
+        last_offset=0,
+        timestamp_type="create" if magic else "none",
+        records=(Record(0, 0 if magic else NO_TIMESTAMP, None, b"first"),),
+    )
+    for magic in (0, 1, 2)
+}
+
+
+class ConsumerBroker(FakeBroker):
+    """The fake broker for consumers: with the Fetch version that the environment wants, where it wants one.
+
+    From version 7 on there are fetch sessions then, as releases that have it keep them.
+    """
+
+    _all: ClassVar[list[ConsumerBroker]] = []
+
+    def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1) -> None:
+        wanted = wanted_fetch_version()
+        offered = versions if wanted is None else with_fetch_version(versions, wanted)
+        super().__init__(versions=offered, partitions=partitions, sessions=wanted is not None and wanted >= SESSIONS)
+        self._all.append(self)
+
+    @classmethod
+    def all_fetched(cls) -> set[int]:
+        """The Fetch versions that came to any broker of this process."""
+        return {version for each in cls._all for version in each.fetched}
+
+
+def sent_in(version: int) -> Capability:
+    """The formats that brokers send in that Fetch version (KIP-32, KIP-98, KIP-110): others they convert, or refuse."""
+    compressions: list[str] = [each for each in COMPRESSIONS if each != "zstd" or version >= ZSTD_FETCH]
+    return Capability(list(range(magic_of_fetch(version) + 1)), compressions)
+
+
+def narrowed(announced: Capability, version: int) -> Capability:
+    """The formats of *announced* that a client can get in a Fetch version; empty lists announce all."""
+    sent = sent_in(version)
+    return Capability(
+        [each for each in sent.magics if each in announced.magics or not announced.magics],
+        [each for each in sent.compressions if each in announced.compressions or not announced.compressions],
+    )
 
 
 def compression_name(number: int) -> str:

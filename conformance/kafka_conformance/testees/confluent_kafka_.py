@@ -25,6 +25,7 @@ from msgspec import UNSET
 from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_conformance.testees.client_parts import (
     EVERY_FORMAT,
+    ConsumerBroker,
     check_expressible,
     encoded_headers,
     exception_text,
@@ -72,7 +73,7 @@ class ConsumerReader:
     """A consumer, moved from case to case."""
 
     def __init__(self) -> None:
-        self._broker = FakeBroker(partitions=PARTITIONS)
+        self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._consumer: Any = None
         self._used = 0
 

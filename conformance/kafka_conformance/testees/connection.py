@@ -78,6 +78,10 @@ class NoHello(CannotRun):
     exit_code = 2
 
 
+class HelloRefused(CannotRun):
+    """The testee says itself that it cannot be run so."""
+
+
 class BadConnect(ValueError):
     """The connect string is none of ours: exit code 2."""
 

@@ -32,6 +32,7 @@ from kafka_conformance.testees import kafka_python
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
+    ConsumerBroker,
     check_expressible,
     consumed,
     exception_text,
@@ -104,7 +105,7 @@ class KafkaPythonReader:
     """A consumer, moved from case to case."""
 
     def __init__(self, **options: Any) -> None:
-        self._broker = FakeBroker(partitions=PARTITIONS)
+        self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._options = options
         self._consumer: Any = None
         self._used = 0

@@ -9,12 +9,13 @@
 Known testees in Python are modules of ours, served by this interpreter.  The others
 are built by their recipes (`testees/recipe.py`) when they are first used.
 `NAME@VERSION` is the same testee with another release of its codec, in a build
-of its own.
+of its own.  `…+fetchN` is the same client on a broker that has Fetch up to version N.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -26,7 +27,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from kafka_brokers.fake_broker import FETCH_VERSION, VERSIONS, with_fetch_version
 from kafka_conformance.testees.connection import (
+    CLIENT_HELLO_SECONDS,
     BadConnect,
     CannotRun,
     ConnectionSpec,
@@ -76,6 +79,7 @@ class KnownTestee:
         recipe: how it is built, or installed for a version of its own.
         extras: of this project's distribution, those that bring *packages*.
         compiles: whether its first import compiles, which may take longer than a testee has to start.
+        fetches: whether it is a consumer on a fake broker; those that are built say so in their recipe.
     """
 
     name: str
@@ -88,6 +92,7 @@ class KnownTestee:
     recipe: BuildRecipe | None = None
     extras: str = "testees"
     compiles: bool = False
+    fetches: bool = False
 
     def missing(self) -> tuple[str, ...]:
         """The packages and programs that are not here."""
@@ -126,6 +131,7 @@ _AIOKAFKA_CLIENT: Final = replace(
     name="aiokafka-client",
     about="AIOKafkaConsumer and AIOKafkaProducer on a fake broker",
     module=f"{_TESTEES}.aiokafka_client",
+    fetches=True,
 )
 _CONFLUENT: Final = KnownTestee(
     name="confluent-kafka",
@@ -134,6 +140,7 @@ _CONFLUENT: Final = KnownTestee(
     packages=("confluent_kafka",),
     distribution="confluent-kafka",
     language="c",
+    fetches=True,
 )
 KNOWN: Final = (
     KnownTestee(name="reference", about="kafka_records, the executable specification", module=f"{_TESTEES}.reference"),
@@ -150,6 +157,7 @@ KNOWN: Final = (
         module=f"{_TESTEES}.kafka_python_client",
         packages=("kafka",),
         distribution="kafka-python",
+        fetches=True,
     ),
     _AIOKAFKA,
     _AIOKAFKA_CLIENT,
@@ -190,7 +198,9 @@ def _from_entry_points() -> tuple[KnownTestee, ...]:
 
 
 def _from_recipe(recipe: BuildRecipe) -> KnownTestee:
-    return KnownTestee(name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe)
+    return KnownTestee(
+        name=recipe.name, about=recipe.about, language=recipe.language, recipe=recipe, fetches=recipe.client
+    )
 
 
 def find_testee(name: str) -> KnownTestee | None:
@@ -330,15 +340,49 @@ SCHEMES: Final[Mapping[str, Callable[[str], ConnectionSpec]]] = {
 }  # fmt: skip
 
 
+_FETCH_VERSION: Final = re.compile(r"(.+)\+fetch(\d{1,4})", re.DOTALL)
+
+
+def split_fetch_version(text: str) -> tuple[str, int | None]:
+    """A connect string without its Fetch version, and that version.
+
+    >>> split_fetch_version("sarama-client@1.41.0+fetch4")
+    ('sarama-client@1.41.0', 4)
+    >>> split_fetch_version("sarama-client")
+    ('sarama-client', None)
+    """
+    match = _FETCH_VERSION.fullmatch(text)
+    return (match[1], int(match[2])) if match else (text, None)
+
+
+def plain_name(connect: str) -> str:
+    """The name of a known testee, without release and Fetch version."""
+    return split_fetch_version(connect)[0].partition("@")[0]
+
+
 def check_connect(text: str) -> None:
     """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
+    text, newest = split_fetch_version(text)
     scheme, colon, rest = text.partition(":")
+    if newest is not None:
+        _check_fetches(text, scheme if colon else "", newest)
     if not (colon and scheme in SCHEMES):
         find_testee(text)
     elif not rest.strip():
         raise BadConnect(f"{text!r} names nothing after the colon")
     elif scheme in ("process", "fetch"):
         split_command(rest)
+
+
+def _check_fetches(text: str, scheme: str, newest: int) -> None:
+    try:
+        with_fetch_version(VERSIONS, newest)
+    except ValueError as error:
+        raise BadConnect(str(error)) from error
+    known = None if scheme in SCHEMES else find_testee(text)
+    if scheme != "fetch" and not (known and known.fetches):
+        clients = ", ".join(each.name for each in known_testees() if each.fetches)
+        raise BadConnect(f"{text} fetches nothing: clients that do are {clients}, and fetch:")
 
 
 def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
@@ -349,6 +393,12 @@ def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
         CannotRun: what it takes is not on this machine.
     """
     check_connect(text)
-    scheme, _, rest = text.partition(":")
-    found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(text)
+    plain, newest = split_fetch_version(text)
+    scheme, _, rest = plain.partition(":")
+    found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(plain)
+    if newest is not None:
+        environment = (*found.environment, (FETCH_VERSION, str(newest)))
+        # It fetches before it says hello.
+        limit = max(found.hello_seconds, CLIENT_HELLO_SECONDS)
+        found = replace(found, name=text, environment=environment, hello_seconds=limit)
     return found if memory is None else replace(found, memory=memory)

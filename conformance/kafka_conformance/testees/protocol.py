@@ -167,6 +167,13 @@ class CodecReply(msgspec.Struct, kw_only=True, omit_defaults=True):
 ANSWERS: Final = ("batches", "records", "data", "error", "skipped", "error_code", "many")
 
 
+class HelloRefusal(msgspec.Struct, kw_only=True):
+    """The reply to hello of a testee that cannot be run so, with its reason."""
+
+    protocol: int
+    error: Refusal
+
+
 @dataclass(frozen=True, slots=True)
 class Misfit:
     """A line that names its request but is not a reply to it."""
@@ -186,6 +193,7 @@ _encoder = msgspec.json.Encoder()
 _requests = msgspec.json.Decoder(RequestLine)
 _replies = msgspec.json.Decoder(CodecReply)
 _hellos = msgspec.json.Decoder(HelloReply)
+_hello_refusals: Final = msgspec.json.Decoder(HelloRefusal)
 
 
 class _Envelope(msgspec.Struct):
@@ -200,7 +208,7 @@ def request_line(request: RequestLine) -> bytes:
     return _encoder.encode(request) + b"\n"
 
 
-def reply_line(reply: CodecReply | HelloReply) -> bytes:
+def reply_line(reply: CodecReply | HelloReply | HelloRefusal) -> bytes:
     """*reply* as one line, newline included."""
     return _encoder.encode(reply) + b"\n"
 
@@ -220,10 +228,15 @@ def name_problem(hello: HelloReply) -> str:
     return ""
 
 
-def parse_hello(line: bytes) -> HelloReply | Stray:
+def parse_hello(line: bytes) -> HelloReply | HelloRefusal | Stray:
     """The reply to the first request, or what stands there instead."""
+    part = _json_part(line, b'{"protocol"')
     try:
-        return _hellos.decode(_json_part(line, b'{"protocol"'))
+        return _hellos.decode(part)
+    except (ValueError, RecursionError):
+        pass
+    try:
+        return _hello_refusals.decode(part)
     except (ValueError, RecursionError):
         return Stray(printable(line))
 

@@ -14,7 +14,9 @@ from typing import BinaryIO
 import msgspec
 from msgspec import UNSET
 
+from kafka_brokers.fake_broker import magic_of_fetch, wanted_fetch_version
 from kafka_conformance.testees import protocol
+from kafka_conformance.testees.client_parts import FIRST, ConsumerBroker, narrowed
 from kafka_conformance.testees.interface import (
     Appending,
     CodecError,
@@ -24,7 +26,16 @@ from kafka_conformance.testees.interface import (
     Testee,
     load_testee,
 )
-from kafka_conformance.testees.protocol import Aborted, CodecAnswer, CodecReply, HelloReply, Refusal
+from kafka_conformance.testees.protocol import (
+    Aborted,
+    Capability,
+    CodecAnswer,
+    CodecReply,
+    HelloRefusal,
+    HelloReply,
+    Refusal,
+)
+from kafka_records import encode
 
 
 def hello(testee: Testee) -> HelloReply:
@@ -42,6 +53,20 @@ def hello(testee: Testee) -> HelloReply:
         consumer=isinstance(testee, Consuming),
         committed=isinstance(testee, Committing),
     )
+
+
+def hello_through_fetch(testee: Testee, version: int) -> HelloReply | HelloRefusal:
+    """The identity of a client on a broker with Fetch up to *version*: it only reads what brokers send in it.
+
+    An error if the client does not speak that version, which its first fetch shows.
+    """
+    reply = hello(testee)
+    decode_answer(testee, encode(FIRST[magic_of_fetch(version)]))
+    if others := sorted(ConsumerBroker.all_fetched() - {version}):
+        refusal = Refusal("limit", f"it fetches in version {others[-1]}, not in {version}")
+        return HelloRefusal(protocol=protocol.PROTOCOL, error=refusal)
+    reply.decode, reply.encode = narrowed(reply.decode, version), Capability()
+    return reply
 
 
 def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> CodecAnswer:
@@ -80,7 +105,7 @@ def _answered(answer: Callable[[], CodecAnswer], leaked: str = "malformed") -> C
         return CodecAnswer(error=Refusal(leaked, f"{type(leak).__module__}.{type(leak).__qualname__}: {leak}"))
 
 
-def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
+def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply | HelloRefusal:
     """The reply to one line, whatever it holds."""
     try:
         request = protocol.parse_request(line)
@@ -89,7 +114,8 @@ def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply:
         return CodecReply(id=protocol.request_id(line) or "", error=refusal)
     match request:
         case protocol.HelloRequest():
-            return hello(testee)
+            wanted = wanted_fetch_version()
+            return hello(testee) if wanted is None else hello_through_fetch(testee, wanted)
         case protocol.DecodeRequest(many=many) if many is not UNSET:
             return CodecReply(id=request.id, many=[decode_answer(testee, data) for data in many])
         case protocol.DecodeRequest(data=data, aborted=aborted) if data is not UNSET:

@@ -1,0 +1,160 @@
+"""Clients through several Fetch versions: the option, what is sent in a version, and what is compared."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_conformance.runner.fetch_versions import (
+    BadFetchVersions,
+    compare_versions,
+    parse_fetch_versions,
+    versions_document,
+    versions_lines,
+    with_versions,
+)
+from kafka_conformance.runner.results import read_results
+from kafka_conformance.runner.smoke import smoke
+from kafka_conformance.testees.client_parts import narrowed, sent_in
+from kafka_conformance.testees.connection import BadConnect
+from kafka_conformance.testees.known import check_connect, connect, plain_name, split_fetch_version
+from kafka_conformance.testees.protocol import Capability
+from kafkaproof.commands.certify import certify_testees
+
+ONE = "v1_message.crc_above_int32"
+
+
+@given(st.sets(st.integers(0, 18), min_size=1))
+def test_a_list_of_versions_is_read_back(versions: set[int]) -> None:
+    """In any order, ascending and each once."""
+    assert parse_fetch_versions(",".join(map(str, versions))) == tuple(sorted(versions))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "'' names no version"),
+        ("12,", None),
+        ("x", "'x' is no version"),
+        ("4-", "'4-' is no version"),
+        ("19", "there is no Fetch version 19"),
+        ("0-99", "there is no Fetch version 99"),
+        ("-1", "'-1' is no version"),
+        ("9-4", "'9-4' is an empty range"),
+    ],
+)
+def test_a_bad_list_is_refused(text: str, why: str | None) -> None:
+    """With the part that is none."""
+    if why is None:
+        assert parse_fetch_versions(text) == (12,)
+        return
+    with pytest.raises(BadFetchVersions) as caught:
+        parse_fetch_versions(text)
+    assert why in str(caught.value)
+
+
+def test_connect_strings_with_a_version() -> None:
+    """The version is the last part, after a release, and its name is that of the row."""
+    assert with_versions(["a", "b@1"], (4, 12)) == ["a+fetch4", "a+fetch12", "b@1+fetch4", "b@1+fetch12"]
+    assert [split_fetch_version(each) for each in ("b@1+fetch4", "c++", "fetch:x +fetch7")] == [
+        ("b@1", 4), ("c++", None), ("fetch:x ", 7),
+    ]  # fmt: skip
+    assert plain_name("kafka-python-client@3.0.1+fetch4") == "kafka-python-client"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("kafka-python+fetch4", "kafka-python fetches nothing: clients that do are kafka-python-client, "),
+        ("process:cat+fetch4", "fetches nothing"),
+        ("kafka-python-client+fetch19", "there is no Fetch version 19"),
+        ("kafka-pyton-client+fetch4", "did you mean kafka-python-client"),
+    ],
+)
+def test_only_clients_have_fetch_versions(text: str, why: str) -> None:
+    """A codec that gets bytes, or a version that no release has, is refused before anything starts."""
+    with pytest.raises(BadConnect) as caught:
+        check_connect(text)
+    assert why in str(caught.value)
+
+
+def test_formats_of_a_version() -> None:
+    """KIP-32, KIP-98 and KIP-110: what brokers send in it, and what the client announces of that."""
+    assert [sent_in(version).magics for version in (0, 1, 2, 3, 4, 18)] == [
+        [0],
+        [0],
+        [0, 1],
+        [0, 1],
+        [0, 1, 2],
+        [0, 1, 2],
+    ]
+    assert ["zstd" in sent_in(version).compressions for version in (4, 9, 10)] == [False, False, True]
+    assert narrowed(Capability([2], ["none", "zstd"]), 9) == Capability([2], ["none"])
+    assert narrowed(Capability(), 12) == sent_in(12)
+
+
+def test_a_client_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path) -> None:
+    """kafka-python agrees in Fetch 2 and 12, and has no Fetch 17; results are compared and written."""
+    names = ["kafka-python-client", "--fetch-versions", "2,12,17", "--only", ONE, "--report", str(tmp_path)]
+    done = CliRunner().invoke(certify_testees, names)
+    document = json.loads((tmp_path / "fetch-versions.json").read_text())
+
+    assert done.exit_code == 0, done.output
+    assert "it fetches in version 12, not in 17" in done.output
+    assert "kafka-python-client: 1 cases in Fetch 2, 1 cases in Fetch 12, 0 cases in Fetch 17" in done.output
+    assert document["clients"] == [
+        {
+            "connect": "kafka-python-client",
+            "versions": [2, 12, 17],
+            "spoken": [2, 12],
+            "compared": {"2": 1, "12": 1, "17": 0},
+            "differing": {},
+        }
+    ]
+    (result,) = tmp_path.glob("*fetch2-*/result.ndjson")
+    header = read_results(result).header.testee
+    assert (header["connect"], header["decode"]["magics"]) == ("kafka-python-client+fetch2", [0, 1])
+    assert header["encode"]["magics"] == []
+
+
+def test_outcomes_that_depend_on_the_version_are_named(tmp_path: Path) -> None:
+    """A case with two outcomes is listed with the versions of each; skipped ones are not compared."""
+    names = ["kafka-python-client", "--fetch-versions", "2,12", "--only", ONE, "--report", str(tmp_path)]
+    CliRunner().invoke(certify_testees, names)
+    (two,), (twelve,) = tmp_path.glob("*fetch2-*/result.ndjson"), tmp_path.glob("*fetch12-*/result.ndjson")
+    made = read_results(two), read_results(twelve)
+    made[1].lines[0].outcome = "hang"
+    clients = compare_versions([("a+fetch2", made[0]), ("a+fetch12", made[1]), ("a+fetch17", None), ("b", made[0])])
+
+    assert [(each.name, each.spoken, each.differing) for each in clients] == [
+        ("a", (2, 12), {ONE: {2: "agree", 12: "hang"}})
+    ]
+    assert versions_document(clients)["clients"][0]["differing"] == {ONE: {"2": "agree", "12": "hang"}}
+    assert list(versions_lines(clients))[2:] == [
+        "  1 outcomes depend on the version:",
+        f"  {ONE}: agree in 2, hang in 12",
+    ]
+    made[1].lines[0].outcome = "skipped"
+    assert compare_versions([("a+fetch2", made[0]), ("a+fetch12", made[1])])[0].differing == {}
+
+
+def test_a_refused_hello_has_its_reason(tmp_path: Path) -> None:
+    """A testee that answers hello with an error ends at once, and the error is all that `certify` and `smoke` say."""
+    adapter = tmp_path / "adapter.py"
+    reply = '{"protocol":1,"error":{"message":"no \\u001b[31mlicence"}}'
+    adapter.write_text(f"import sys\nsys.stdin.readline()\nprint({reply!r}, flush=True)\nsys.stdin.read()\n")
+    text = f"process:{sys.executable} {adapter}"
+    done = CliRunner().invoke(certify_testees, [text, "--only", ONE, "--report", str(tmp_path / "r")])
+
+    assert done.exit_code == 3
+    assert "cannot run: no \\x1b[31mlicence" in done.output
+    assert "\x1b" not in done.output
+    checks = list(smoke(connect(text)))
+    assert [(each.name, each.problem) for each in checks if each.problem] == [
+        ("hello", "it cannot run: no \\x1b[31mlicence"),
+        ("it answers", "there is no hello to go on with"),
+    ]
