@@ -22,13 +22,15 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -261,15 +263,18 @@ def fill_recipe_command(command: Command, *, build: Path, version: str) -> list[
     return [re.sub(r"\{(?:build|version|python)\}", lambda found: places[found[0]], word) for word in words]
 
 
-# Seconds.  A first build in Rust fetches and compiles a hundred crates.
+# Seconds that a command may take.  A first build in Rust fetches and compiles a hundred crates.
 BUILD_TIME_LIMIT: Final = 1200
+# Seconds after which a command that still runs is reported, and again after as many more.
+PROGRESS_SECONDS: Final = 15
 _LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository
+_LONGEST_PROGRESS: Final = 80
 _WHOLE: Final = ".whole"
 # What compilers and package tools put before the line that matters.
 _ERROR_LINE: Final = re.compile(
-    r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|: (undefined|cannot|unknown|no )", re.IGNORECASE
+    r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|^cause: |: (undefined|cannot|unknown|no )", re.IGNORECASE
 )
-_TITLE: Final = re.compile(r"COMPILATION ERROR|^npm ERR! code")
+_TITLE: Final = re.compile(r"COMPILATION ERROR|^npm ERR! code|No solution found|Ignored the following yanked")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # How the programs whose version shapes a build report it; mvn and npm only fetch and call.
 _VERSION_OF: Final = {
@@ -318,7 +323,8 @@ def what_is_missing(programs: tuple[str, ...]) -> str:
 def build_testee(recipe: BuildRecipe, directory: Path | None = None) -> Path:
     """Build *recipe* below *directory* unless that has been done, and return the folder of the build.
 
-    Standard error gets one line when a build starts, or waits for another process that makes the same build.
+    Standard error gets one line when a build starts, or waits for another process that makes the same build, and one
+    every `PROGRESS_SECONDS`.  What the commands print goes to a file below `logs`; an error ends with its path.
 
     Args:
         recipe: a testee; for a version that is not the pinned one, `recipe.at(version)`.
@@ -435,10 +441,22 @@ def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
             shutil.copyfile(source, copy)
 
 
+def build_log(built: Path) -> Path:
+    """The file with what the commands of the build in the folder *built* printed."""
+    return built.parent / "logs" / f"{built.name}.log"
+
+
 def _make(recipe: BuildRecipe, built: Path, scratch: Path, lock: int, kept: Path) -> None:
     copy_sources(recipe, scratch)
+    log = build_log(built)
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(b"")
     for each in recipe.build:
-        _run(recipe, fill_recipe_command(each, build=built, version=recipe.version), scratch, lock)
+        argv = fill_recipe_command(each, build=built, version=recipe.version)
+        try:
+            _run(recipe, argv, scratch, lock, log)
+        except BuildError as error:
+            raise BuildError(f"{error} (log: {log})") from None
         # After each command: what a changed lock file names is refused before it is compiled or run.
         _check_fetched(recipe, built, scratch, kept)
 
@@ -452,27 +470,52 @@ def _check_fetched(recipe: BuildRecipe, built: Path, scratch: Path, kept: Path) 
         raise BuildError(f"{recipe.project} {recipe.version} is refused: {error}") from None
 
 
-def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int) -> None:
+def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int, log: Path) -> None:
     what = f"{Path(argv[0]).name} did not build {recipe.project} {recipe.version}"
+    start = log.stat().st_size
     try:
-        done = subprocess.run(
-            [find_program(argv[0]) or argv[0], *argv[1:]],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=BUILD_TIME_LIMIT,
-            check=False,
-            pass_fds=(lock,),
-        )
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [find_program(argv[0]) or argv[0], *argv[1:]],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(lock,),
+                # So that what it starts can be ended with it.
+                start_new_session=True,
+            )
+        code = _wait(process, f"{recipe.project} {recipe.version}", log)
     except subprocess.TimeoutExpired:
         raise BuildError(f"{what} within {BUILD_TIME_LIMIT} s") from None
     except OSError as error:
         raise BuildError(f"{what}: {error}") from error
-    if done.returncode:
-        said = (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
+    if code:
+        said = log.read_bytes()[start:].decode(errors="replace").replace(f"{folder}{os.sep}", "")
         raise BuildError(f"{what}: {first_error(said)}")
+
+
+def _wait(process: subprocess.Popen[bytes], what: str, log: Path) -> int:
+    """The exit code of *process*, which is ended with all that it started after `BUILD_TIME_LIMIT`."""
+    started = time.monotonic()
+    try:
+        while (left := BUILD_TIME_LIMIT - (time.monotonic() - started)) > 0:
+            try:
+                return process.wait(min(PROGRESS_SECONDS, left))
+            except subprocess.TimeoutExpired:
+                _report(f"still building {what}: {time.monotonic() - started:.0f} s, {_last_line(log)}")
+        raise subprocess.TimeoutExpired(what, BUILD_TIME_LIMIT)
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = _COLOUR.sub("", log.read_bytes()[-_LONGEST_ERROR * 8 :].decode(errors="replace")).split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "nothing printed yet")
+    return printable(last.encode(), _LONGEST_PROGRESS)
 
 
 def first_error(output: str) -> str:
@@ -480,4 +523,4 @@ def first_error(output: str) -> str:
     lines = [line.strip() for line in _COLOUR.sub("", output).splitlines() if line.strip()]
     reasons = [line for line in lines if _ERROR_LINE.search(line) and not _TITLE.search(line.replace("[ERROR] ", ""))]
     chosen = (reasons or lines[-1:] or ["no error was named"])[0]
-    return printable(chosen.removeprefix("[ERROR] ").encode(), _LONGEST_ERROR)
+    return printable(chosen.removeprefix("[ERROR] ").removeprefix("cause: ").encode(), _LONGEST_ERROR)
