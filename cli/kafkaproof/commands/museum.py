@@ -1,4 +1,4 @@
-"""`kafkaproof museum`: historical defects of clients and brokers, the cases that show them, and runs on real releases."""
+"""`kafkaproof museum`: historical defects, the cases that show them, and runs on real releases."""
 
 from __future__ import annotations
 
@@ -134,7 +134,9 @@ def run_command(
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {folder / FILE}, the same command goes on with it", err=True)
         sys.exit(INTERRUPTED)
-    counts = {name: sum(each.status == name for each in done) for name in (*DESCRIBED, "not red", "not green", "skipped")}
+    counts = {
+        name: sum(each.status == name for each in done) for name in (*DESCRIBED, "not red", "not green", "skipped")
+    }
     if as_json:
         say_json({"results": [_result_document(each) for each in done], "counts": counts})
     else:

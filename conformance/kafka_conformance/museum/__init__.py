@@ -75,6 +75,7 @@ class ExhibitRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         good: one that has it no more; empty while no release fixes it.
         outcome: each case has one of these on the bad release.
         why: a regular expression that is found in the verdict's text on the bad release.
+        after: outcomes that the good release may have in place of agreement: another defect, or an equivalent form.
         cases: those of the exhibit that the testee can show; empty for all.
     """
 
@@ -83,6 +84,7 @@ class ExhibitRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     good: str = ""
     outcome: list[str]
     why: str = ""
+    after: list[str] = []
     cases: list[str] = []
 
 
@@ -163,9 +165,7 @@ def parse_exhibits(text: str, name: str) -> tuple[Exhibit, ...]:
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise BadExhibitsError(f"{name}: {error}") from error
     found = tuple(
-        msgspec.structs.replace(
-            each, product=each.product or file.product, language=each.language or file.language
-        )
+        msgspec.structs.replace(each, product=each.product or file.product, language=each.language or file.language)
         for each in file.exhibit
     )
     if defects := list(_defects(found)):
@@ -195,13 +195,19 @@ def _text_defects(exhibit: Exhibit) -> Iterator[str]:
     for name, listed in (("rules", exhibit.rules), ("cases", exhibit.cases)):
         if not listed or len(set(listed)) != len(listed):
             yield f"{name} are missing or there twice"
-    if run := exhibit.run:
-        if not run.outcome or not set(run.outcome) <= set(SEVERITIES):
-            yield f"outcomes of a run are among {', '.join(SEVERITIES)}"
-        try:
-            re.compile(run.why)
-        except re.error as error:
-            yield f"why: {error}"
+    if exhibit.run:
+        yield from _run_defects(exhibit.run)
+
+
+def _run_defects(run: ExhibitRun) -> Iterator[str]:
+    if not run.outcome or not {*run.outcome, *run.after} <= set(SEVERITIES):
+        yield f"outcomes of a run are among {', '.join(SEVERITIES)}"
+    if set(run.outcome) & set(run.after):
+        yield "an outcome of the bad release is no outcome after it"
+    try:
+        re.compile(run.why)
+    except re.error as error:
+        yield f"why: {error}"
 
 
 def _version_defects(exhibit: Exhibit) -> Iterator[str]:
@@ -226,9 +232,9 @@ def _version_defects(exhibit: Exhibit) -> Iterator[str]:
 
 # Of two versions that an exhibit names: the first is the lower one, or also the same one.
 _ORDER: Final = (
-    ("first_bad", "last_bad", True), ("first_bad", "bad", True), ("bad", "last_bad", True), ("first_bad", "fixed", False),
-    ("last_bad", "fixed", False), ("bad", "fixed", False), ("fixed", "good", True), ("bad", "good", False),
-    ("last_bad", "good", False),
+    ("first_bad", "last_bad", True), ("first_bad", "bad", True), ("bad", "last_bad", True),
+    ("first_bad", "fixed", False), ("last_bad", "fixed", False), ("bad", "fixed", False),
+    ("fixed", "good", True), ("bad", "good", False), ("last_bad", "good", False),
 )  # fmt: skip
 
 
@@ -271,13 +277,19 @@ def corpus_defects(exhibit: Exhibit, cases: Sequence[Case], rules: Collection[st
     """Rules that do not exist, and patterns that match no case."""
     yield from (f"{exhibit.id}: there is no rule {rule}" for rule in exhibit.rules if rule not in rules)
     for pattern in dict.fromkeys((*exhibit.cases, *exhibit.run_cases)):
-        if not any(matches(pattern, case.id) for case in cases):
+        if not exhibit_cases([pattern], cases):
             yield f"{exhibit.id}: no case matches {pattern}"
 
 
 def exhibit_cases(patterns: Sequence[str], cases: Iterable[Case]) -> list[Case]:
     """The cases that one of *patterns* matches, in the order of the corpus."""
-    return [case for case in cases if any(matches(pattern, case.id) for pattern in patterns)]
+    # An id begins with what stands before the first star, which is quicker to compare.
+    starts = [(re.split(r"[*?]", pattern, maxsplit=1)[0], pattern) for pattern in patterns]
+    return [
+        case
+        for case in cases
+        if any(case.id.startswith(start) and matches(pattern, case.id) for start, pattern in starts)
+    ]
 
 
 def exhibit_document(exhibit: Exhibit) -> dict[str, Any]:

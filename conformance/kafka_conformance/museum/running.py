@@ -1,14 +1,16 @@
 """Run exhibits: their cases on a release that has the defect, and on one that has it no more.
 
 A run is *red* if each case that the bad release was sent has a finding as the exhibit describes, and *green* if the
-good release agrees on the same cases.  What a testee cannot do, or leaves out, is neither.  Each exhibit has its
-result files below `runs/ID`; its outcome is one line of `museum.ndjson`, on disk before the next exhibit runs.
+good release agrees on the same cases, or has one of the other outcomes that the exhibit names.  What a testee cannot
+do, or leaves out, is neither.  Each exhibit has its result files below `runs/ID`; its outcome is one line of
+`museum.ndjson`, on disk before the next exhibit runs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -150,9 +152,19 @@ def run_exhibits(plan: MuseumPlan, on_start: Callable[[Exhibit], None] = lambda 
             continue
         on_start(exhibit)
         result = _run_exhibit(exhibit, cases, plan)
-        with path.open("ab") as file:
-            file.write(msgspec.json.encode(result) + b"\n")
+        _append(path, result)
         yield result
+
+
+def _append(path: Path, result: ExhibitResult) -> None:
+    """Add a line to the file *path*; after a line that was torn a new one begins."""
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, 2)
+            torn = file.read(1) != b"\n"
+        else:
+            torn = False
+        file.write((b"\n" if torn else b"") + msgspec.json.encode(result) + b"\n")
 
 
 def _run_exhibit(exhibit: Exhibit, cases: Sequence[Case], plan: MuseumPlan) -> ExhibitResult:
@@ -162,6 +174,8 @@ def _run_exhibit(exhibit: Exhibit, cases: Sequence[Case], plan: MuseumPlan) -> E
     result = ExhibitResult(
         exhibit=exhibit.id, digest=run_digest(exhibit, cases), testee=run_of.testee, status="skipped"
     )
+    if plan.again:
+        shutil.rmtree(folder, ignore_errors=True)
     try:
         bad = _answers(run_of, run_of.bad, cases, folder, plan)
         good = _answers(run_of, run_of.good, cases, folder, plan) if run_of.good else None
@@ -179,11 +193,11 @@ def compared(run_of: ExhibitRun, bad: ReleaseAnswers, good: ReleaseAnswers | Non
         return "not red", f"{run_of.bad}: {_described(other[0]) if other else bad.words()}"
     if good is None:
         return "red", ""
-    right = {each.case for each in good.answers if each.outcome == "agree"}
-    wrong = [each for each in good.answers if each.case in {one.case for one in sent} and each.case not in right]
-    if wrong:
+    right = {each.case for each in good.answers if each.outcome in ("agree", *run_of.after)}
+    wanted = {each.case for each in sent}
+    if wrong := [each for each in good.answers if each.case in wanted - right]:
         return "not green", f"{run_of.good}: {_described(wrong[0])}"
-    if not {each.case for each in sent} <= right:
+    if not wanted <= right:
         return "not green", f"{run_of.good}: {good.words()}"
     return "red and green", ""
 
@@ -192,9 +206,7 @@ def _described(answer: CaseAnswer) -> str:
     return f"{answer.case} is {answer.outcome}" + (f", {answer.why}" if answer.why else "")
 
 
-def _answers(
-    run_of: ExhibitRun, release: str, cases: Sequence[Case], folder: Path, plan: MuseumPlan
-) -> ReleaseAnswers:
+def _answers(run_of: ExhibitRun, release: str, cases: Sequence[Case], folder: Path, plan: MuseumPlan) -> ReleaseAnswers:
     """The answers of *release*; raises `CannotRun` or `NoBroker`."""
     if run_of.testee == BROKER:
         return ReleaseAnswers(release, tuple(_of_broker(release, cases, folder / release)))
@@ -216,7 +228,7 @@ def _of_testee(
         path=folder / results.FILE,
         only=[case.id for case in cases],
         jobs=plan.jobs,
-        resume=not plan.again,
+        resume=True,
     )
     try:
         done = run.run(planned)
