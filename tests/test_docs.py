@@ -45,6 +45,8 @@ RUN_HERE = {
     "kafkaproof corpus export vendored": ({0}, "vendored"),
     "kafkaproof corpus packages packages --ecosystem go": ({0}, "packages/go"),
     "kafkaproof fuzz run --targets reference,explain --seconds 5": ({0}, "executions"),
+    "kafkaproof museum list": ({0}, "kafka-python-compacted-tail"),
+    "kafkaproof museum show kafka-python-compacted-tail": ({0}, "CLN-03"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }
 WITH_A_BROKER = ROOT / "tests" / "brokers" / "test_certify.py"
