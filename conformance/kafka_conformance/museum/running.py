@@ -158,12 +158,9 @@ def run_exhibits(plan: MuseumPlan, on_start: Callable[[Exhibit], None] = lambda 
 
 def _append(path: Path, result: ExhibitResult) -> None:
     """Add a line to the file *path*; after a line that was torn a new one begins."""
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, 2)
-            torn = file.read(1) != b"\n"
-        else:
-            torn = False
+    written = path.read_bytes() if path.exists() else b""
+    torn = written and not written.endswith(b"\n")
+    with path.open("ab") as file:
         file.write((b"\n" if torn else b"") + msgspec.json.encode(result) + b"\n")
 
 
