@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.runner.bisect import (
     FEW,
+    PLAIN_CASE,
     SAMPLE,
     ReleaseOutcome,
     append_outcome,
@@ -19,7 +21,9 @@ from kafka_conformance.runner.bisect import (
     bisection_lines,
     read_outcomes,
     release_key,
+    release_outcome,
 )
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 
 OUTCOMES = {"g": "agree", "b": "wrong_data", "u": ""}
 
@@ -128,6 +132,35 @@ def test_a_defect_that_is_still_there() -> None:
     made = bisection("t", "a.b", releases, found)
 
     assert "fixed in   no release of them" in list(bisection_lines(made))
+
+
+def run_of(outcomes: dict[str, Outcome], version: str = "1.2") -> Results:
+    """A run of such cases by a testee of *version*."""
+    lines = tuple(
+        ResultLine(case=case, outcome=outcome, area="a", op="decode", expected="valid", rules=("X",))
+        for case, outcome in outcomes.items()
+    )
+    header = ResultHeader(testee={"version": version}, corpus="c", cases=len(lines), only=[], settings={})
+    return Results(header, lines, None)
+
+
+@pytest.mark.parametrize(
+    ("run", "state", "why"),
+    [
+        (run_of({"a.b": "hang", PLAIN_CASE: "agree"}), "bad", ""),
+        (run_of({"a.b": "hang", PLAIN_CASE: "lossy"}), "bad", ""),
+        (run_of({"a.b": "agree", PLAIN_CASE: "hang"}), "good", ""),
+        (run_of({"a.b": "hang", PLAIN_CASE: "hang"}), "unknown", "it does not read a plain batch either: hang"),
+        (run_of({"a.b": "skipped"}), "unknown", ""),
+        (run_of({PLAIN_CASE: "agree"}), "unknown", "it does not have what the case needs"),
+        (run_of({"a.b": "agree"}, "9.9"), "unknown", "the testee says that it is 9.9"),
+    ],
+)
+def test_what_an_outcome_counts_as(run: Results, state: str, why: str) -> None:
+    """A release that reads nothing, or is another one than requested, is neither good nor bad."""
+    made = release_outcome("1.2", "a.b", run)
+
+    assert (made.state, made.why, made.corpus) == (state, why, "c")
 
 
 def test_outcomes_are_resumed(tmp_path: Path) -> None:
