@@ -1,9 +1,11 @@
 """`certify --bisect`: order of releases, the search over planted outcomes, and what it reports."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +26,7 @@ from kafka_conformance.runner.bisect import (
     release_outcome,
 )
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
+from kafkaproof.cli import kafkaproof
 
 OUTCOMES = {"g": "agree", "b": "wrong_data", "u": ""}
 
@@ -178,6 +181,40 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
 
     assert read_outcomes(path, "c") == {"1.0": kept}
     assert read_outcomes(tmp_path / "none", "c") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("kafka-python", "--from", "1.4.4"), "--from and --to go with --bisect"),
+        (("kafka-python", "--bisect", "v2_crc", "--only", "v2_crc"), "neither --only nor --history goes with it"),
+        (("kafka-python", "--bisect", "v2_crc"), "--bisect takes one case"),
+        (("reference", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee that has releases"),
+        (("kafka-python@2.0.2", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+    ],
+)
+def test_what_cannot_be_bisected(arguments: Sequence[str], message: str) -> None:
+    """A search takes one codec with releases, and one case."""
+    done = CliRunner().invoke(kafkaproof, ["certify", *arguments])
+
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.testees
+def test_a_defect_of_an_old_release_is_found(tmp_path: Path) -> None:
+    """kafka-python took xerial blocks of Redpanda for a raw block up to 2.0.3; both releases answer as themselves."""
+    case = "history.xerial_header_of_redpanda"
+    arguments = ["certify", "kafka-python", "--bisect", case, "--from", "2.0.3", "--to", "2.0.4", "--json"]
+    done = CliRunner().invoke(kafkaproof, [*arguments, "--report", str(tmp_path)])
+    document = json.loads(done.stdout)
+
+    assert [(each["version"], each["state"]) for each in document["run"]] == [("2.0.3", "bad"), ("2.0.4", "good")]
+    assert (document["first_bad"], document["last_bad"], document["fixed_in"]) == ("2.0.3", "2.0.3", "2.0.4")
+    # The second time nothing is built or run.
+    again = CliRunner().invoke(kafkaproof, [*arguments, "--report", str(tmp_path)])
+    assert again.stdout == done.stdout
+    assert len(next(iter(tmp_path.rglob("*.ndjson"))).read_bytes().splitlines()) == 2
 
 
 def test_releases_between_two() -> None:
