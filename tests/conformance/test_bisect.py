@@ -1,14 +1,18 @@
 """`certify --bisect`: order of releases, the search over planted outcomes, and what it reports."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.runner.bisect import (
     FEW,
+    PLAIN_CASE,
     SAMPLE,
     ReleaseOutcome,
     append_outcome,
@@ -19,7 +23,10 @@ from kafka_conformance.runner.bisect import (
     bisection_lines,
     read_outcomes,
     release_key,
+    release_outcome,
 )
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
+from kafkaproof.cli import kafkaproof
 
 OUTCOMES = {"g": "agree", "b": "wrong_data", "u": ""}
 
@@ -130,6 +137,35 @@ def test_a_defect_that_is_still_there() -> None:
     assert "fixed in   no release of them" in list(bisection_lines(made))
 
 
+def run_of(outcomes: dict[str, Outcome], version: str = "1.2") -> Results:
+    """A run of such cases by a testee of *version*."""
+    lines = tuple(
+        ResultLine(case=case, outcome=outcome, area="a", op="decode", expected="valid", rules=("X",))
+        for case, outcome in outcomes.items()
+    )
+    header = ResultHeader(testee={"version": version}, corpus="c", cases=len(lines), only=[], settings={})
+    return Results(header, lines, None)
+
+
+@pytest.mark.parametrize(
+    ("run", "state", "why"),
+    [
+        (run_of({"a.b": "hang", PLAIN_CASE: "agree"}), "bad", ""),
+        (run_of({"a.b": "hang", PLAIN_CASE: "lossy"}), "bad", ""),
+        (run_of({"a.b": "agree", PLAIN_CASE: "hang"}), "good", ""),
+        (run_of({"a.b": "hang", PLAIN_CASE: "hang"}), "unknown", "it does not read a plain batch either: hang"),
+        (run_of({"a.b": "skipped"}), "unknown", ""),
+        (run_of({PLAIN_CASE: "agree"}), "unknown", "it does not have what the case needs"),
+        (run_of({"a.b": "agree"}, "9.9"), "unknown", "the testee says that it is 9.9"),
+    ],
+)
+def test_what_an_outcome_counts_as(run: Results, state: str, why: str) -> None:
+    """A release that reads nothing, or is another one than requested, is neither good nor bad."""
+    made = release_outcome("1.2", "a.b", run)
+
+    assert (made.state, made.why, made.corpus) == (state, why, "c")
+
+
 def test_outcomes_are_resumed(tmp_path: Path) -> None:
     """Outcomes of the same corpus are read again; of a build that failed and of half a line nothing is kept."""
     path = tmp_path / "t" / "outcomes.ndjson"
@@ -145,6 +181,40 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
 
     assert read_outcomes(path, "c") == {"1.0": kept}
     assert read_outcomes(tmp_path / "none", "c") == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("kafka-python", "--from", "1.4.4"), "--from and --to go with --bisect"),
+        (("kafka-python", "--bisect", "v2_crc", "--only", "v2_crc"), "neither --only nor --history goes with it"),
+        (("kafka-python", "--bisect", "v2_crc"), "--bisect takes one case"),
+        (("reference", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee that has releases"),
+        (("kafka-python@2.0.2", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+    ],
+)
+def test_what_cannot_be_bisected(arguments: Sequence[str], message: str) -> None:
+    """A search takes one codec with releases, and one case."""
+    done = CliRunner().invoke(kafkaproof, ["certify", *arguments])
+
+    assert done.exit_code == 2
+    assert message in " ".join(done.output.split())
+
+
+@pytest.mark.testees
+def test_a_defect_of_an_old_release_is_found(tmp_path: Path) -> None:
+    """kafka-python took xerial blocks of Redpanda for a raw block up to 2.0.3; both releases answer as themselves."""
+    case = "history.xerial_header_of_redpanda"
+    arguments = ["certify", "kafka-python", "--bisect", case, "--from", "2.0.3", "--to", "2.0.4", "--json"]
+    done = CliRunner().invoke(kafkaproof, [*arguments, "--report", str(tmp_path)])
+    document = json.loads(done.stdout)
+
+    assert [(each["version"], each["state"]) for each in document["run"]] == [("2.0.3", "bad"), ("2.0.4", "good")]
+    assert (document["first_bad"], document["last_bad"], document["fixed_in"]) == ("2.0.3", "2.0.3", "2.0.4")
+    # The second time nothing is built or run.
+    again = CliRunner().invoke(kafkaproof, [*arguments, "--report", str(tmp_path)])
+    assert again.stdout == done.stdout
+    assert len(next(iter(tmp_path.rglob("*.ndjson"))).read_bytes().splitlines()) == 2
 
 
 def test_releases_between_two() -> None:

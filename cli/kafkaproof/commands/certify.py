@@ -379,24 +379,16 @@ def _release_outcome(name: str, release: str, case: Case, settings: CertifySetti
     """What *release* of the codec *name* makes of *case*, or why it was not run."""
     corpus = corpus_hash()
     memory = None if settings.memory is None else settings.memory * MIB
+    plain = corpus_cases((bisect.PLAIN_CASE,)) if case.op == "decode" and case.id != bisect.PLAIN_CASE else []
+    cases = [case, *plain]
     try:
         connection = connect(testee_at(name, release), memory=memory)
         with tempfile.TemporaryDirectory(prefix="kafkaproof-bisect-") as folder:
             path = Path(folder) / results.FILE
-            done = run(RunPlan(connection=connection, cases=[case], corpus=corpus, path=path, only=[case.id]))
+            done = run(RunPlan(connection=connection, cases=cases, corpus=corpus, path=path, only=[case.id]))
     except (CannotRun, BadConnect, OSError) as error:
         return bisect.ReleaseOutcome(release=release, why=printable(str(error), 500), corpus=corpus)
-    version = str(done.header.testee["version"])
-    if release not in version:
-        why = f"the testee says that it is {printable(version)}"
-        return bisect.ReleaseOutcome(release=release, why=why, version=version, corpus=corpus)
-    if not done.lines:
-        why = "it does not have what the case needs"
-        return bisect.ReleaseOutcome(release=release, why=why, version=version, corpus=corpus)
-    line = done.lines[0]
-    return bisect.ReleaseOutcome(
-        release=release, outcome=line.outcome, why=printable(line.why, 300), version=version, corpus=corpus
-    )
+    return bisect.release_outcome(release, case.id, done)
 
 
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")

@@ -1,9 +1,9 @@
 """Find the first and the last release of a codec that gets one case wrong.
 
 A release is bad where the case is a finding, good where it agrees, and unknown where it cannot be built, does not
-start, or does not do what the case needs; an unknown release never counts as good.  Outcomes of a case need not be
-monotonic: up to `FEW` releases are all run.  Of more, a sample is run first, then every change between two neighbours
-of the sample is narrowed down by halves, and the releases beside each change are run, too.
+start, does not do what the case needs, or does not even read a plain batch; an unknown release never counts as good.
+Outcomes of a case need not be monotonic: up to `FEW` releases are all run.  Of more, a sample is run first, then every
+change between two neighbours of the sample is narrowed down by halves, and the releases beside each change are run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.runner.results import Results
+from kafka_conformance.sanitize import printable
 
 # So many releases are all run.
 FEW: Final = 25
 # Of more, so many evenly spaced ones at first.
 SAMPLE: Final = 9
+
+# A plain batch of one record.  A release that fails over it is broken, or does not fit its adapter: what it makes of
+# another case says nothing about that case.
+PLAIN_CASE: Final = "goldens.batch_of_the_blog[76 B, crc 2857248333]"
 
 State = Literal["good", "bad", "unknown"]
 
@@ -87,6 +93,23 @@ class ReleaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
         if self.outcome in SEVERITIES:
             return "bad"
         return "good" if self.outcome == "agree" else "unknown"
+
+
+def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
+    """What *release* made of *case* in the run *done*, which also has `PLAIN_CASE` where the case is one to decode."""
+    version = str(done.header.testee["version"])
+    lines = {line.case: line for line in done.lines}
+    line, plain = lines.get(case), lines.get(PLAIN_CASE)
+    outcome, why = ("", "it does not have what the case needs") if line is None else (line.outcome, line.why)
+    if release not in version:
+        outcome, why = "", f"the testee says that it is {version}"
+    elif outcome in SEVERITIES and plain and plain.outcome in SEVERITIES and plain.outcome != "lossy":
+        outcome, why = (
+            ("", f"it does not read a plain batch either: {plain.outcome}") if case != PLAIN_CASE else (outcome, why)
+        )
+    return ReleaseOutcome(
+        release=release, outcome=outcome, why=printable(why, 300), version=version, corpus=done.header.corpus
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ import msgspec
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import JAVA, KnownTestee
-from kafka_conformance.testees.recipe import BuildRecipe, find_program, numbers
+from kafka_conformance.testees.recipe import Command, find_program, numbers
 
 ASK_SECONDS: Final = 120
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -64,15 +64,16 @@ def _published(known: KnownTestee, count: int) -> list[str]:
         return [release.name for release in RELEASES]
     if known.module:
         return _of_pypi(known.distribution, count)
-    tool, package = _source(known.recipe) if known.recipe else ("", "")
-    if tool not in _WAYS:
+    commands = [known.recipe.versioned, *(instead for _, _, instead in known.recipe.older)] if known.recipe else []
+    sources = [source for each in commands if (source := _source(each))[0] in _WAYS]
+    if not sources:
         raise CannotRun(f"{known.name}: nothing says where its releases are published")
-    return _WAYS[tool](package, count)
+    return [version for tool, package in sources for version in _WAYS[tool](package, count)]
 
 
-def _source(recipe: BuildRecipe) -> tuple[str, str]:
+def _source(commands: Sequence[Command]) -> tuple[str, str]:
     """The tool that fetches another version of the codec, and what it calls the codec."""
-    for tool, *words in recipe.versioned:
+    for tool, *words in commands:
         if tool == "cargo" and "--package" in words:
             return tool, words[words.index("--package") + 1]
         for word in words:

@@ -80,7 +80,7 @@ class BuildRecipe:
             under their last name.
         programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
         versioned: commands before those of *build*, for any other version.
-        older: for versions below a bound, commands before those of *build*.
+        older: for versions below a bound, commands before those of *build*, and commands in place of *versioned*.
         build: commands, run in a copy of the sources; what they leave in `{build}` is kept.
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
@@ -100,7 +100,7 @@ class BuildRecipe:
     build: tuple[Command, ...]
     run: Command
     versioned: tuple[Command, ...] = ()
-    older: tuple[tuple[str, tuple[Command, ...]], ...] = ()
+    older: tuple[tuple[str, tuple[Command, ...], tuple[Command, ...]], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
     client: bool = False
@@ -110,9 +110,11 @@ class BuildRecipe:
         """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
         if not _VERSION.fullmatch(version):
             raise RecipeError(f"{version!r} is no version")
-        commands = self.versioned if version != self.version else ()
-        for bound, more in self.older:
-            commands += more if numbers(version) < numbers(bound) else ()
+        chosen, commands = self.versioned if version != self.version else (), tuple[Command, ...]()
+        for bound, more, instead in self.older:
+            if numbers(version) < numbers(bound):
+                chosen, commands = instead or chosen, commands + more
+        commands = chosen + commands
         pinned = self.pinned and version == self.version
         return replace(self, version=version, build=commands + self.build, versioned=(), older=(), pinned=pinned)
 
@@ -219,10 +221,14 @@ def _base(given: dict[str, Any], folder: Path) -> BuildRecipe:
         build=_commands(given["build"]),
         run=_words(given.get("run", ())),
         versioned=_commands(given.get("versioned", ())),
-        older=tuple((str(each["than"]), _commands(each["commands"])) for each in given.get("older", ())),
+        older=tuple(map(_older, given.get("older", ()))),
         environment=_environment(given),
         client=_flag(given, "client"),
     )
+
+
+def _older(given: dict[str, Any]) -> tuple[str, tuple[Command, ...], tuple[Command, ...]]:
+    return str(given["than"]), _commands(given.get("commands", ())), _commands(given.get("versioned", ()))
 
 
 def _variant(base: BuildRecipe, given: dict[str, Any]) -> BuildRecipe:
