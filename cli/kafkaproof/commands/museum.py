@@ -16,6 +16,7 @@ from kafka_conformance import museum
 from kafka_conformance.museum import Exhibit, UnknownExhibit, exhibits, find_exhibit
 from kafka_conformance.museum.running import DESCRIBED, FILE, ExhibitResult, MuseumPlan, run_exhibits
 from kafka_conformance.runner.keeping import reserved
+from kafka_conformance.runner.run import Interrupted
 from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import groups
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
@@ -131,7 +132,7 @@ def run_command(
             done.append(result)
             if not as_json:
                 _show_result(result)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         click.echo(f"stopped; what was earned is in {folder / FILE}, the same command goes on with it", err=True)
         sys.exit(INTERRUPTED)
     counts = {
