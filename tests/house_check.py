@@ -84,6 +84,7 @@ EXEMPT_WORDS: Final = {
     "pipeline/kafka_pipeline/columnar/": {"fold", "folded", "folds"},  # CRC folding by carry-less multiplication
     "tests/pipeline/": {"fold", "folded", "folds"},
     "tests/cli/test_refresh.py": {"goldens"},  # the name of an area
+    "conformance/kafka_conformance/runner/bisect.py": {"goldens"},  # the name of an area, part of an id
     "corpus/kafka_corpus/cases/decode/goldens.py": {"goldens"},  # the name of an area, part of ids
     "fuzz/kafka_fuzz/targets/outcome.py": {"lie"},  # part of the keys in lists of known findings
     "tests/fuzz/test_broker_target.py": {"lie"},

@@ -45,8 +45,14 @@ RUN_HERE = {
     "kafkaproof corpus export vendored": ({0}, "vendored"),
     "kafkaproof corpus packages packages --ecosystem go": ({0}, "packages/go"),
     "kafkaproof fuzz run --targets reference,explain --seconds 5": ({0}, "executions"),
+    "kafkaproof certify kafka-python-client --fetch-versions 4,7-9,12 --only 'legacy_shapes.m*'": (
+        {0},
+        "no outcome depends on the version",
+    ),
     "kafkaproof corpus trace": ({0}, "tested by cases"),
     "kafkaproof corpus trace --check": ({0}, "0 gaps"),
+    "kafkaproof museum list": ({0}, "kafka-python-compacted-tail"),
+    "kafkaproof museum show kafka-python-compacted-tail": ({0}, "CLN-03"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),
 }
 WITH_A_BROKER = ROOT / "tests" / "brokers" / "test_certify.py"

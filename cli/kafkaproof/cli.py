@@ -37,6 +37,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "site": ("kafkaproof.commands.site:site", "Build the static site from stored results."),
     "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "museum": (
+        "kafkaproof.commands.museum:museum_group",
+        "Historical defects, and the cases that show them.",
+    ),
     "audit": (
         "kafkaproof.commands.audit:audit_command",
         "Judge log directories: every rule that data at rest can break.",

@@ -141,15 +141,59 @@ def test_python_testees_have_versions_too() -> None:
     assert dict(known.environment) == {"AIOKAFKA_NO_EXTENSIONS": "1"}
 
 
+def test_old_releases_of_python_codecs() -> None:
+    """A release without wheels is built from source; a dependency that changed is installed as it was."""
+    builds = [
+        found.recipe.build[0]
+        for name in ("0.7.2", "0.8.1", "0.9.0")
+        if (found := find_testee(f"aiokafka@{name}")) and found.recipe
+    ]
+
+    assert [":all:" in words for words in builds] == [False, True, True]
+    assert ["kafka-python==2.0.2" in words for words in builds] == [True, True, False]
+
+
+def test_an_older_release_may_be_published_elsewhere(shipped: tuple[recipe.BuildRecipe, ...]) -> None:
+    """Below a bound, commands take the place of those for other versions, and more go before the build."""
+    sarama = next(each for each in shipped if each.name == "sarama")
+    modules = [
+        [word for line in sarama.at(version).build for word in line if "@v" in word]
+        for version in ("1.40.1", "1.38.1", "1.26.4")
+    ]
+
+    assert modules == [["github.com/IBM/sarama@v{version}"], *[["github.com/Shopify/sarama@v{version}"]] * 2]
+    assert ["peer.go" in line for line in sarama.at("1.26.4").build].count(True) == 1
+    assert not any("peer.go" in line for line in sarama.at("1.38.1").build)
+
+
 def test_half_a_build_is_none(toys: Path) -> None:
     """A build that failed is not taken for a whole one, and the error is one line that says what was wrong."""
     path = toys / "testees" / "toy" / "testee.toml"
     text = path.read_text()
     path.write_text(text.replace("cp * {build}", "echo main.go:1:2: undefined: x >&2; exit 1"))
 
-    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x$"):
+    log = recipe.build_log(recipe.build_directory(toy(toys), recipe.default_directory()))
+    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0: main\.go:1:2: undefined: x \(log: ") as failed:
         recipe.build_testee(toy(toys))
     assert not recipe.is_built(toy(toys))
+    assert str(failed.value).endswith(f"(log: {log})")
+    assert log.read_text() == "main.go:1:2: undefined: x\n"
+
+
+def test_a_build_that_takes_long(
+    toys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its last line is reported now and then; at the limit it is ended, with the processes that it started."""
+    monkeypatch.setattr(recipe, "PROGRESS_SECONDS", 0.1)
+    monkeypatch.setattr(recipe, "BUILD_TIME_LIMIT", 0.4)
+    path = toys / "testees" / "toy" / "testee.toml"
+    child = toys / "child"
+    path.write_text(path.read_text().replace("cp * {build}", f"echo Compiling x; sleep 60 & echo $! > {child}; wait"))
+
+    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0 within 0\.4 s \(log: "):
+        recipe.build_testee(toy(toys))
+    assert "still building toy 1.0: 0 s, Compiling x\n" in capsys.readouterr().err
+    assert not Path("/proc", child.read_text().strip(), "exe").exists()
 
 
 def test_a_missing_toolchain_is_reported(toys: Path) -> None:
@@ -185,7 +229,8 @@ def test_build_command(toys: Path) -> None:
     assert [each["state"] for each in json.loads(again.output)["testees"]] == ["ready", "ready"]
     why = "no-such-compiler is not installed or not on the path"
     assert (skipped.exit_code, skipped.output) == (3, f"toy 1.0: left out: {why}\n")
-    assert (failed.exit_code, failed.stdout) == (3, "toy 1.0: failed: sh did not build toy 1.0: no error was named\n")
+    assert failed.exit_code == 3
+    assert failed.stdout.startswith("toy 1.0: failed: sh did not build toy 1.0: no error was named (log: ")
 
 
 def test_build_all_leaves_out_what_cannot_be_built(toys: Path) -> None:
@@ -272,6 +317,10 @@ def test_errors_of_tools() -> None:
     assert first_error(maven) == "Testee.java:[27,47] package x does not exist"
     assert first_error("\x1b[1merror[E0432]\x1b[0m: unresolved import\nmore\n") == "error[E0432]: unresolved import"
     assert first_error("some\nlast line\n\n") == "last line"
+    uv = "error: No solution found when resolving dependencies\n  cause: Because x==1 has no usable wheels\n"
+    assert first_error(uv) == "Because x==1 has no usable wheels"
+    pip = "ERROR: Ignored the following yanked versions: 2.6.2\nERROR: No matching distribution found for x==1\n"
+    assert first_error(pip) == "ERROR: No matching distribution found for x==1"
     assert first_error("") == "no error was named"
 
 

@@ -75,7 +75,7 @@ def test_where_releases_are_published() -> None:
 
     for name, source in {"franz-go": ("go", "github.com/twmb/franz-go"), "kafkajs": ("npm", "kafkajs")}.items():
         if (found := known.get(name)) and found.recipe:
-            assert published._source(found.recipe) == source
+            assert published._source(found.recipe.versioned) == source
     java = [published._plain(text) for text in ("v1.2.3", "1.2.3", "2.0.0-beta.1", "3.0rc1")]
     assert java == ["1.2.3", "1.2.3", "", ""]
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,7 +27,7 @@ from kafka_conformance.reports.certificate import ORIGINS, SELF
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.reports.profiles import PassCriteria, finding_causes
 from kafka_conformance.reports.summary import Report
-from kafka_conformance.runner import deviations, keeping, results
+from kafka_conformance.runner import bisect, deviations, keeping, results
 from kafka_conformance.runner.fetch_versions import (
     BadFetchVersions,
     compare_versions,
@@ -38,11 +39,19 @@ from kafka_conformance.runner.fetch_versions import (
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select, unmatched_pattern
-from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan
+from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan, run
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun
-from kafka_conformance.testees.known import OURS, KnownTestee, check_connect, connect, find_testee, known_testees
-from kafka_conformance.testees.published import newest
+from kafka_conformance.testees.known import (
+    OURS,
+    KnownTestee,
+    check_connect,
+    connect,
+    find_testee,
+    known_testees,
+    testee_at,
+)
+from kafka_conformance.testees.published import newest, releases
 from kafka_corpus.case import Case
 from kafka_corpus.known_issues import BadIssueList
 from kafka_corpus.vector_format import CODEC_OPS
@@ -309,9 +318,9 @@ def certify_history(known: KnownTestee, last: int, cases: Sequence[Case], settin
     """Run the *last* releases of *known*, show and write since when each finding is there; give the exit code."""
     with _usage_errors():
         check_covers_history(settings.folder / JSON, known.name, last)
-    releases = newest(known, last)
-    done = certify_several([f"{known.name}@{release}" for release in releases], cases, settings)
-    made = _history(known.name, releases, done)
+    latest = newest(known, last)
+    done = certify_several([f"{known.name}@{release}" for release in latest], cases, settings)
+    made = _history(known.name, latest, done)
     if made.releases:
         _write(made, settings)
     if settings.as_json:
@@ -342,6 +351,8 @@ def certify_fetch_versions(
     names: Sequence[str], versions: Sequence[int], cases: Sequence[Case], settings: CertifySettings
 ) -> int:
     """Run each client through each Fetch version, show and write what depends on it; give the exit code."""
+    for name in names:
+        _check_name(f"{name}+fetch{versions[0]}")
     done = certify_several(with_versions(names, versions), cases, settings)
     made = compare_versions([(each.name, each.made.results if each.made else None) for each in done])
     document = versions_document(made)
@@ -355,6 +366,61 @@ def certify_fetch_versions(
     # A version that a client does not speak is no failure, if it speaks another.
     ran = [each for each in done if each.made or each.code == INTERRUPTED]
     return exit_code(ran or done, lenient=False)
+
+
+# Below the directory of results: a file for each codec and case, with a line for each release that was run.
+BISECTIONS: Final = "bisect"
+
+
+def certify_bisect(
+    known: KnownTestee, case: Case, ends: tuple[str | None, str | None], settings: CertifySettings
+) -> int:
+    """Find and show the releases of *known* between *ends* that get *case* wrong; give the exit code."""
+    try:
+        published = bisect.between(releases(known), *ends)
+    except ValueError as error:
+        raise click.UsageError(f"--from, --to: {error}") from error
+    except CannotRun as error:
+        click.echo(printable(str(error), 2000), err=True)
+        return CANNOT_RUN
+    path = settings.folder / BISECTIONS / folder_name(known.name) / f"{folder_name(case.id)}.ndjson"
+    earlier = bisect.read_outcomes(path, corpus_hash())
+
+    def outcome(release: str) -> bisect.ReleaseOutcome:
+        if (found := earlier.get(release)) is None:
+            found = _release_outcome(known.name, release, case, settings)
+            bisect.append_outcome(path, found)
+        click.echo(f"{known.name}@{release}: {found.outcome or f'not run: {found.why}'}", err=True)
+        return found
+
+    found: list[bisect.ReleaseOutcome] = []
+    try:
+        found.extend(bisect.bisect(published, outcome))
+    except (Interrupted, KeyboardInterrupt):
+        click.echo(f"stopped; the same command goes on with what is in {path}", err=True)
+        return INTERRUPTED
+    made = bisect.bisection(known.name, case.id, published, found)
+    if settings.as_json:
+        say_json(bisect.bisection_document(made))
+    else:
+        click.echo("\n".join(bisect.bisection_lines(made)))
+    return OK if any(each.state != "unknown" for each in found) else CANNOT_RUN
+
+
+def _release_outcome(name: str, release: str, case: Case, settings: CertifySettings) -> bisect.ReleaseOutcome:
+    """The outcome of *case* in *release* of the codec *name*, or why it was not run."""
+    corpus = corpus_hash()
+    memory = None if settings.memory is None else settings.memory * MIB
+    plain = corpus_cases((bisect.PLAIN_CASE,)) if case.op == "decode" and case.id != bisect.PLAIN_CASE else []
+    cases = [case, *plain]
+    try:
+        connection = connect(testee_at(name, release), memory=memory)
+        with tempfile.TemporaryDirectory(prefix="kafkaproof-bisect-") as folder:
+            path = Path(folder) / results.FILE
+            done = run(RunPlan(connection=connection, cases=cases, corpus=corpus, path=path, only=[case.id]))
+    except (CannotRun, BadConnect, OSError) as error:
+        return bisect.ReleaseOutcome(release=release, why=printable(str(error), 500), corpus=corpus)
+    return bisect.release_outcome(release, case.id, done)
 
 
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
@@ -425,6 +491,12 @@ formats_option = click.option(
     "--fetch-versions", callback=_fetch_versions, metavar="N,…",
     help="Send each case to a client through each of these Fetch versions: which outcomes depend on it?",
 )  # fmt: skip
+@click.option(
+    "--bisect", "bisected", metavar="CASE",
+    help="The first and the last release of one known testee that gets CASE wrong.",
+)  # fmt: skip
+@click.option("--from", "first", metavar="VERSION", help="With --bisect: the oldest release.  [default: all]")
+@click.option("--to", "latest", metavar="VERSION", help="With --bisect: the newest release.  [default: all]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
@@ -458,7 +530,8 @@ formats_option = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
-    variants: int | None, seed: str | None, fetch_versions: tuple[int, ...], **options: Any,
+    variants: int | None, seed: str | None, fetch_versions: tuple[int, ...],
+    bisected: str | None, first: str | None, latest: str | None, **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
@@ -469,7 +542,7 @@ def certify_testees(
     The exit code is 1 if a profile fails: kafkaproof explain --grade shows which
     findings count.
     """
-    folder = keeping.result_directory(folder, part=bool(options["only"]))
+    folder = keeping.result_directory(folder, part=bool(options["only"] or bisected))
     if variants is None:
         variants = VARIANTS if seed or not options["only"] else 0
     settings = CertifySettings(
@@ -486,14 +559,16 @@ def certify_testees(
         raise click.UsageError("--write-deviations is for one testee")
     if settings.draft and settings.only and settings.draft.exists():
         raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
+    if first or latest or bisected:
+        case = _one_case(bisected, whole=not settings.only and last is None)
+        sys.exit(certify_bisect(_one_known(testees, "--bisect"), case, (first, latest), settings))
     cases = corpus_cases(settings.only)
     for name in testees:
         _check_name(name)
     if last is not None:
-        sys.exit(certify_history(_one_known(testees), last, cases, settings))
+        sys.exit(certify_history(_one_known(testees, "--history"), last, cases, settings))
     if fetch_versions:
-        for name in (clients := list(testees) or [known.name for known in known_testees() if known.fetches]):
-            _check_name(f"{name}+fetch{fetch_versions[0]}")
+        clients = list(testees) or [known.name for known in known_testees() if known.fetches]
         sys.exit(certify_fetch_versions(clients, fetch_versions, cases, settings))
     done = certify_several(list(testees) or [known.name for known in known_testees()], cases, settings)
     if as_json:
@@ -501,10 +576,24 @@ def certify_testees(
     sys.exit(exit_code(done, lenient=everything))
 
 
-def _one_known(testees: tuple[str, ...]) -> KnownTestee:
+def _one_case(bisected: str | None, *, whole: bool) -> Case:
+    """The case that `--bisect` names; *whole* says that neither `--only` nor `--history` is there."""
+    if not bisected:
+        raise click.UsageError("--from and --to go with --bisect")
+    if not whole:
+        raise click.UsageError("--bisect is for one case: neither --only nor --history goes with it")
+    cases = corpus_cases((bisected,))
+    if len(cases) != 1:
+        raise click.UsageError(f"--bisect takes one case, and {bisected!r} is {len(cases):,}")
+    return cases[0]
+
+
+def _one_known(testees: tuple[str, ...], option: str) -> KnownTestee:
+    for name in testees:
+        _check_name(name)
     known = find_testee(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
     if known is None or (known.module and known.distribution == OURS):
-        raise click.UsageError("--history takes the name of one known testee that has releases")
+        raise click.UsageError(f"{option} takes the name of one known testee that has releases")
     return known
 
 

@@ -20,9 +20,10 @@ import msgspec
 from jinja2 import Environment
 from markupsafe import Markup
 
-from kafka_conformance.causes import ReviewedCause
+from kafka_conformance.causes import ReviewedCause, library_of
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
 from kafka_conformance.judge.verdict import SEVERITIES
+from kafka_conformance.museum import Exhibit, exhibits
 from kafka_conformance.reports import asset, html, page_environment
 from kafka_conformance.reports.collection import Collection, certify_command, folder_name
 from kafka_conformance.reports.details import detail
@@ -268,6 +269,7 @@ def home_pages(contents: SiteContents) -> Iterator[SitePage]:
         dates=sorted({run.date for run in contents.runs.values() if run.date}),
         unsent=max((run.unsent for run in contents.runs.values()), default=0),
         runtime=bool(contents.runtime),
+        exhibits=len(exhibits()),
     )
 
 
@@ -299,9 +301,16 @@ def library_pages(contents: SiteContents) -> Iterator[SitePage]:
             counts={grade: number for grade, number in _reviewed_counts(library).items() if number},
             reviewed=[cause for cause in library.causes if cause.reviewed],
             unreviewed=[cause for cause in library.causes if not cause.reviewed],
+            exhibits=_exhibits_of(library),
         )
         for at, cause in enumerate(library.causes):
             yield _cause_page(contents, library, at, cause)
+
+
+def _exhibits_of(library: Library) -> list[Exhibit]:
+    """The exhibits of the products that *library* stands for: its own, and those whose run is of one of its testees."""
+    products = {each.product for each in exhibits() if each.run and library_of(each.run.testee) == library.id}
+    return [each for each in exhibits() if each.product in products | {library.id}]
 
 
 def _reviewed_counts(library: Library) -> dict[Grade, int]:
@@ -652,6 +661,26 @@ def erratum_pages(contents: SiteContents) -> Iterator[SitePage]:
         )
 
 
+# ---- the museum ----
+
+
+def museum_pages(_contents: SiteContents) -> Iterator[SitePage]:
+    """One page with all exhibits; each has its id as an anchor, and so has the first of each product."""
+    by_product: dict[str, list[Exhibit]] = defaultdict(list)
+    for exhibit in exhibits():
+        by_product[exhibit.product].append(exhibit)
+    yield _page(
+        "museum/index.html",
+        "museum",
+        kind="tool",
+        title="Museum of historical defects",
+        words=f"bugs history exhibits {' '.join(by_product)}",
+        products=by_product,
+        total=len(exhibits()),
+        runs=sum(each.run is not None for each in exhibits()),
+    )
+
+
 # ---- docs, explain, search and assets ----
 
 
@@ -699,6 +728,7 @@ SOURCES: Final[tuple[Callable[[SiteContents], Iterator[SitePage]], ...]] = (
     rule_pages,
     spec_pages,
     erratum_pages,
+    museum_pages,
     doc_pages,
     tool_pages,
     asset_files,

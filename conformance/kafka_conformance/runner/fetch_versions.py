@@ -12,12 +12,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from kafka_brokers.fake_broker import VERSIONS, with_fetch_version
+from kafka_conformance.judge.verdict import OPEN
 from kafka_conformance.runner.results import Results
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.known import split_fetch_version
 
 # Outcomes of cases that were not run.
-NOT_RUN: Final = ("skipped", "not_asked")
+NOT_RUN: Final = frozenset(OPEN) - {"flaky"}
 # Lines of the table on a terminal.
 SHOWN: Final = 20
 

@@ -6,20 +6,24 @@ name `aiokafka-pure`).  Decoding calls `validate_crc` on each batch, as its
 fetcher does by default.  `MemoryRecords` ends in front of a partial batch without
 an error; that its consumer raises if there is nothing else is for the client to
 show.  (The module is not called `aiokafka`, so that the two are not confused.)
+
+A release before 0.8 has no wheel for this interpreter.  Its C code does not
+compile for it either, and it installs without: then the pure Python classes run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from importlib import import_module
+from typing import Any, Final, Literal
 
 import aiokafka
+from aiokafka import errors
 from aiokafka.consumer.fetcher import READ_COMMITTED, PartitionRecords
-from aiokafka.errors import CorruptRecordException, UnsupportedCodecError
+from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
-from aiokafka.util import NO_EXTENSIONS
 from msgspec import UNSET
 
 from kafka_conformance.testees.client_parts import (
@@ -39,9 +43,15 @@ from kafka_corpus.wire import WireBatch, WireRecord, from_wire
 from kafka_records import Batch, Kind
 from kafka_records.constants import COMPRESSIONS
 
-NAME = "aiokafka-pure" if NO_EXTENSIONS else "aiokafka"
+PURE: Final = "_crecords" not in DefaultRecordBatch.__module__
+NAME = "aiokafka-pure" if PURE else "aiokafka"
 VERSION: str = aiokafka.__version__
 DECODES = EVERY_FORMAT
+# Before 0.8 it is known as kafka-python's, on which these releases depend.
+_UNSUPPORTED: Final = "UnsupportedCodecError"
+UnsupportedCodec: Final[type[Exception]] = getattr(
+    errors if hasattr(errors, _UNSUPPORTED) else import_module("kafka.errors"), _UNSUPPORTED
+)
 # LegacyRecordBatchBuilder is left over: no producer of aiokafka calls it.
 ENCODES = Capability([2], list(COMPRESSIONS))
 
@@ -60,7 +70,7 @@ def decode(data: bytes) -> list[WireBatch]:
 
 def aiokafka_error_kind(error: Exception) -> Kind | Literal["other"]:
     """The kind of an exception that aiokafka documents; any other, as zlib.error or SystemError, is `other`."""
-    if isinstance(error, UnsupportedCodecError):
+    if isinstance(error, UnsupportedCodec):
         return "unsupported_compression"
     if isinstance(error, CorruptRecordException):
         return "corrupt" if "CRC" in str(error) else "malformed"
@@ -144,7 +154,7 @@ def encode(batch: WireBatch) -> bytes:
     try:
         _append_all(builder, wanted)
         return bytes(builder.build())
-    except UnsupportedCodecError as error:
+    except UnsupportedCodec as error:
         raise CodecError("unsupported_compression", exception_text(error)) from error
 
 

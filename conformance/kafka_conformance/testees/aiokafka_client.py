@@ -22,11 +22,10 @@ from typing import Any, Final, NoReturn
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
-from aiokafka.util import NO_EXTENSIONS
 
 from kafka_brokers.fake_broker import END, FakeBroker
 from kafka_conformance.testees.aiokafka_ import ENCODES as WRITTEN
-from kafka_conformance.testees.aiokafka_ import aiokafka_error_kind
+from kafka_conformance.testees.aiokafka_ import PURE, aiokafka_error_kind
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
@@ -45,7 +44,7 @@ from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Batch
 
-NAME = "aiokafka-pure-client" if NO_EXTENSIONS else "aiokafka-client"
+NAME = "aiokafka-pure-client" if PURE else "aiokafka-client"
 VERSION: str = aiokafka.__version__
 DECODES = EVERY_FORMAT
 ENCODES = WRITTEN

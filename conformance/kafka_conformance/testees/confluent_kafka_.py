@@ -38,7 +38,14 @@ from kafka_records import Batch, Kind
 
 CHECKS_CRCS: Final = os.environ.get("KAFKAPROOF_CHECK_CRCS") == "1"
 NAME = "confluent-kafka-crc" if CHECKS_CRCS else "confluent-kafka"
-VERSION = f"{confluent_kafka.version()} (librdkafka {confluent_kafka.libversion()[0]})"
+
+
+def release(reported: str | tuple[str, int]) -> str:
+    """The release that the package reports: before 2.6 with its number beside it, as librdkafka does to this day."""
+    return reported if isinstance(reported, str) else reported[0]
+
+
+VERSION = f"{release(confluent_kafka.version())} (librdkafka {release(confluent_kafka.libversion())})"
 DECODES = ENCODES = EVERY_FORMAT
 
 TOPIC: Final = "cases"

@@ -10,14 +10,14 @@ batches to ask for, and counts offsets from 0: other batches are skipped.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import kafka
-from kafka.consumer.fetcher import Fetcher
-from kafka.errors import CorruptRecordError, UnsupportedCodecError
-from kafka.protocol.consumer import IsolationLevel
+from kafka import errors
+from kafka.consumer import fetcher
+from kafka.errors import UnsupportedCodecError
 from kafka.record import MemoryRecords
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.structs import TopicPartition
@@ -44,6 +44,16 @@ NAME = "kafka-python"
 VERSION: str = kafka.__version__
 DECODES = ENCODES = EVERY_FORMAT
 
+# Renamed in 2.2.
+CorruptRecord: Final[type[Exception]] = getattr(errors, "CorruptRecordError", None) or errors.CorruptRecordException
+PartitionRecords: Final[Any] = fetcher.Fetcher.PartitionRecords
+# Before 2.1.1 the option `check_crcs` is there, and nothing reads it.
+CHECKS_CRCS: Final = "validate_crc" in inspect.getsource(fetcher)
+READ_COMMITTED: Final = 1
+# Before 2.2 the builder of batches takes none of these.
+_PRODUCER_FIELDS: Final = ("transactional", "producer_id", "producer_epoch", "base_sequence")
+_TAKES_PRODUCER: Final = "producer_id" in inspect.signature(MemoryRecordsBuilder.__init__).parameters
+
 
 def decode(data: bytes) -> list[WireBatch]:
     """Every complete batch of *data*."""
@@ -61,20 +71,26 @@ def record_error_kind(error: Exception) -> Kind | Literal["other"]:
     """The kind of an exception that kafka-python documents; any other, as zlib.error or IndexError, is `other`."""
     if isinstance(error, UnsupportedCodecError):
         return "unsupported_compression"
-    if isinstance(error, CorruptRecordError):
+    if isinstance(error, CorruptRecord):
         return "corrupt" if "crc" in str(error).lower() else "malformed"
     return LEAKED
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
+class ListedAbort(NamedTuple):
+    """An aborted transaction as its fetcher gets it: a tuple before 3.0, with these attributes since."""
+
+    producer_id: int
+    first_offset: int
+
+
+def _committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """The records that its fetcher delivers under read_committed."""
-    listed = [SimpleNamespace(producer_id=producer, first_offset=first) for producer, first in aborted]
-    fetched = Fetcher.PartitionRecords(
+    fetched = PartitionRecords(
         0,
         TopicPartition("t", 0),
         MemoryRecords(data),
-        isolation_level=IsolationLevel.READ_COMMITTED,
-        aborted_transactions=listed,
+        isolation_level=READ_COMMITTED,
+        aborted_transactions=[ListedAbort(*each) for each in aborted],
     )
     records: list[WireRecord] = []
     try:
@@ -85,24 +101,29 @@ def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     return CodecAnswer(records=records, next_offset=fetched.next_fetch_offset)
 
 
+if "isolation_level" in inspect.signature(PartitionRecords.__init__).parameters:
+    committed = _committed
+
+
 def _batch(batch: Any) -> WireBatch:
-    if not batch.validate_crc():
-        raise CorruptRecordError(f"Record batch at offset {batch.base_offset} failed CRC check")
-    if batch.magic < 2:
+    if CHECKS_CRCS and not batch.validate_crc():
+        raise CorruptRecord(f"Record batch at offset {batch.base_offset} failed CRC check")
+    # Before 2.2 the class of old messages has no `magic`.
+    if getattr(batch, "magic", 0) < 2:
         return _message(batch)
     return WireBatch(
         magic=batch.magic,
         base_offset=batch.base_offset,
-        last_offset=batch.last_offset,
+        last_offset=getattr(batch, "last_offset", UNSET),
         compression=compression_name(batch.compression_type),
         timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
         max_timestamp=batch.max_timestamp,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
+        producer_id=getattr(batch, "producer_id", UNSET),
+        producer_epoch=getattr(batch, "producer_epoch", UNSET),
+        base_sequence=getattr(batch, "base_sequence", UNSET),
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
-        partition_leader_epoch=batch.leader_epoch,
+        partition_leader_epoch=getattr(batch, "leader_epoch", UNSET),
         records=list(map(_record, batch)),
     )
 
@@ -111,10 +132,11 @@ def _message(batch: Any) -> WireBatch:
     # What LegacyRecordBatch calls base_offset is the offset in the entry's
     # header; for a wrapper that is the offset of its last inner message.
     compressed = batch.compression_type != 0
+    offset = getattr(batch, "base_offset", UNSET)
     return WireBatch(
-        magic=batch.magic,
-        base_offset=UNSET if compressed else batch.base_offset,
-        last_offset=batch.base_offset,
+        magic=getattr(batch, "magic", UNSET),
+        base_offset=UNSET if compressed else offset,
+        last_offset=offset,
         compression=compression_name(batch.compression_type),
         timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
         records=list(map(_record, batch)),
@@ -122,24 +144,19 @@ def _message(batch: Any) -> WireBatch:
 
 
 def _record(record: Any) -> WireRecord:
-    if not record.validate_crc():
-        raise CorruptRecordError(f"Record at offset {record.offset} failed CRC check")
+    if CHECKS_CRCS and not record.validate_crc():
+        raise CorruptRecord(f"Record at offset {record.offset} failed CRC check")
     return exposed_record(record)
 
 
 def encode(batch: WireBatch) -> bytes:
     """The bytes that its producer would send for *batch*."""
     wanted = from_wire(batch)
-    check_expressible(wanted, "builder", *counted_offsets(wanted))
-    builder = MemoryRecordsBuilder(
-        wanted.magic,
-        COMPRESSIONS.index(wanted.compression),
-        BATCH_SIZE,
-        transactional=wanted.transactional,
-        producer_id=wanted.producer_id,
-        producer_epoch=wanted.producer_epoch,
-        base_sequence=wanted.base_sequence,
-    )
+    producer = {name: getattr(wanted, name) for name in _PRODUCER_FIELDS}
+    unknown = not _TAKES_PRODUCER and producer != dict.fromkeys(_PRODUCER_FIELDS, -1) | {"transactional": False}
+    check_expressible(wanted, "builder", (unknown, "a producer id"), *counted_offsets(wanted))
+    fields = producer if _TAKES_PRODUCER else {}
+    builder = MemoryRecordsBuilder(wanted.magic, COMPRESSIONS.index(wanted.compression), BATCH_SIZE, **fields)
     _append_all(builder, wanted)
     builder.close()
     return bytes(builder.buffer())

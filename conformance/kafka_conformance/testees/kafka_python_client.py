@@ -13,7 +13,9 @@ does not return.
 Only options that a case needs are set: the isolation level, a
 linger and a batch size for records that are to leave as one batch, and
 `enable_idempotence=False` for a batch without a producer id.  The magic that a
-producer writes follows from `api_version`.
+producer writes follows from `api_version`.  An older release has fewer options:
+one without `isolation_level` or `enable_idempotence` runs without
+them.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ FLUSH_SECONDS: Final = 10.0
 LINGER_MS: Final = 60_000
 # A poll with a timeout of 0 gives 500 records at most, and makes some 30 calls for each.
 MOST_CALLS: Final = 100_000
+IDEMPOTENT: Final = "enable_idempotence" in KafkaProducer.DEFAULT_CONFIG
 # The release of a broker for which its producer writes a magic; it finds 2 out by itself.
 API_VERSIONS: Final[dict[int, dict[str, Any]]] = {0: {"api_version": (0, 9)}, 1: {"api_version": (0, 10)}, 2: {}}
 
@@ -157,12 +160,16 @@ def consume(data: bytes) -> CodecAnswer:
     return _readers[""].read(data)
 
 
-def committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
+def _committed(data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
     """The records that a consumer with `isolation_level` delivers when some transactions were *aborted*."""
     level = "read_committed"
     if level not in _readers:
         _readers[level] = KafkaPythonReader(isolation_level=level)
     return _readers[level].read(data, aborted)
+
+
+if "isolation_level" in KafkaConsumer.DEFAULT_CONFIG:
+    committed = _committed
 
 
 class KafkaPythonWriter:
@@ -177,7 +184,7 @@ class KafkaPythonWriter:
         self._broker.caught()
         if wanted.producer_id != -1:
             self._broker.producer = (wanted.producer_id, wanted.producer_epoch)
-            producer = self._started(wanted)
+            producer = self._started(wanted, enable_idempotence=True)
             try:
                 self._send(producer, wanted)
             finally:
@@ -185,7 +192,8 @@ class KafkaPythonWriter:
             return one_request(self._broker.caught())
         key = wanted.magic, wanted.compression
         if key not in self._producers:
-            self._producers[key] = self._started(wanted, enable_idempotence=False)
+            plain = {"enable_idempotence": False} if IDEMPOTENT else {}
+            self._producers[key] = self._started(wanted, **plain)
         try:
             self._send(self._producers[key], wanted)
         except BaseException:
@@ -197,6 +205,9 @@ class KafkaPythonWriter:
     def _started(self, wanted: Batch, **options: Any) -> Any:
         # All records of a case go out together: it waits for more until it is flushed.
         one = {"linger_ms": LINGER_MS, "batch_size": BATCH_SIZE, "max_request_size": BATCH_SIZE}
+        if "buffer_memory" in KafkaProducer.DEFAULT_CONFIG:
+            # Before 2.2 it holds what waits, a batch of the largest size at least.
+            one["buffer_memory"] = BATCH_SIZE
         codec = None if wanted.compression == "none" else wanted.compression
         options = options | one | API_VERSIONS[wanted.magic]
         return KafkaProducer(bootstrap_servers=self._broker.address, compression_type=codec, **options)
@@ -233,8 +244,9 @@ def encode(batch: WireBatch) -> bytes:
     global _writer  # noqa: PLW0603  # one for the process, started when it is first wanted
     wanted = from_wire(batch)
     magic = wanted.magic not in API_VERSIONS, "such a magic"
+    producer = not IDEMPOTENT and wanted.producer_id != -1, "a producer id"
     nulls = any(header.value is None for record in wanted.records for header in record.headers)
-    own = magic, without_content(wanted), (nulls, "a header without a value")
+    own = magic, without_content(wanted), (nulls, "a header without a value"), producer
     check_expressible(wanted, "producer", *own, *producer_limits(wanted))
     _writer = _writer or KafkaPythonWriter()
     try:

@@ -49,6 +49,7 @@ from kafka_conformance.testees.recipe import (
     build_testee,
     built_command,
     not_installed,
+    numbers,
     recipes,
     what_is_missing,
 )
@@ -80,6 +81,8 @@ class KnownTestee:
         extras: of this project's distribution, those that bring *packages*.
         compiles: whether its first import compiles, which may take longer than a testee has to start.
         fetches: whether it is a consumer on a fake broker; those that are built say so in their recipe.
+        wheels_since: the first release that has wheels; an older one is built from its source archive.
+        older: for releases below a bound, what they are installed with: a dependency that has changed since.
     """
 
     name: str
@@ -93,6 +96,8 @@ class KnownTestee:
     extras: str = "testees"
     compiles: bool = False
     fetches: bool = False
+    wheels_since: str = ""
+    older: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def missing(self) -> tuple[str, ...]:
         """The packages and programs that are not here."""
@@ -125,6 +130,9 @@ _AIOKAFKA: Final = KnownTestee(
     packages=("aiokafka", "cramjam"),
     distribution="aiokafka",
     language="cython",
+    wheels_since="0.8",
+    # It took its protocol from kafka-python, whose modules moved in 2.2.
+    older=(("0.9", ("kafka-python==2.0.2",)),),
 )
 _AIOKAFKA_CLIENT: Final = replace(
     _AIOKAFKA,
@@ -238,7 +246,7 @@ def at_version(known: KnownTestee, version: str) -> KnownTestee:
     if known.module and known.distribution == OURS:
         raise BadConnect(f"{known.name} is of this project, and has no other releases")
     try:
-        recipe = (known.recipe or _installed(known)).at(version)
+        recipe = (known.recipe or _installed(known, version)).at(version)
     except RecipeError as error:
         raise BadConnect(f"{known.name}@{version}: {error}") from error
     return replace(known, name=f"{known.name}@{version}", recipe=recipe, packages=())
@@ -258,8 +266,10 @@ def testee_at(name: str, version: str) -> str:
     return exact
 
 
-def _installed(known: KnownTestee) -> BuildRecipe:
-    """How one in Python is installed for a version of its own: in a folder that goes before the installed packages."""
+def _installed(known: KnownTestee, version: str) -> BuildRecipe:
+    """How *version* of one in Python is installed: in a folder that goes before the installed packages."""
+    wheels = () if numbers(version) < numbers(known.wheels_since) else ("--only-binary", ":all:")
+    more = [each for bound, packages in known.older if numbers(version) < numbers(bound) for each in packages]
     return BuildRecipe(
         name=known.name,
         project=known.distribution,
@@ -269,9 +279,7 @@ def _installed(known: KnownTestee) -> BuildRecipe:
         folder=Path(__file__).parent,
         sources=(),
         programs=(PIP,),
-        build=(
-            ("{pip-install}", "--only-binary", ":all:", "--target", "{build}", f"{known.distribution}=={{version}}"),
-        ),
+        build=(("{pip-install}", *wheels, "--target", "{build}", *more, f"{known.distribution}=={{version}}"),),
         run=(),
         environment=known.environment,
         pinned=False,

@@ -9,7 +9,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ import msgspec
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import JAVA, KnownTestee
-from kafka_conformance.testees.recipe import BuildRecipe, find_program, numbers
+from kafka_conformance.testees.recipe import Command, find_program, numbers
 
 ASK_SECONDS: Final = 120
 _RELEASE: Final = re.compile(r"v?(\d+(?:\.\d+)*)")
@@ -32,10 +33,23 @@ def newest(known: KnownTestee, count: int) -> list[str]:
     Raises:
         CannotRun: it has no releases, or the tool that lists them cannot be run.
     """
+    return releases(known, count)[-count:]
+
+
+# Cargo lists one release at a time; no codec has as many.
+MOST: Final = 200
+
+
+def releases(known: KnownTestee, count: int = MOST) -> list[str]:
+    """The releases of *known*'s codec, oldest first; where listing takes long, the last *count* of them.
+
+    Raises:
+        CannotRun: it has no releases, or the tool that lists them cannot be run.
+    """
     found = sorted({version for text in _published(known, count) if (version := _plain(text))}, key=numbers)
     if not found:
         raise CannotRun(f"{known.name}: no release of it is known here")
-    return found[-count:]
+    return found
 
 
 def _plain(text: str) -> str:
@@ -50,15 +64,16 @@ def _published(known: KnownTestee, count: int) -> list[str]:
         return [release.name for release in RELEASES]
     if known.module:
         return _of_pypi(known.distribution, count)
-    tool, package = _source(known.recipe) if known.recipe else ("", "")
-    if tool not in _WAYS:
+    commands = [known.recipe.versioned, *(instead for _, _, instead in known.recipe.older)] if known.recipe else []
+    sources = [source for each in commands if (source := _source(each))[0] in _WAYS]
+    if not sources:
         raise CannotRun(f"{known.name}: nothing says where its releases are published")
-    return _WAYS[tool](package, count)
+    return [version for tool, package in sources for version in _WAYS[tool](package, count)]
 
 
-def _source(recipe: BuildRecipe) -> tuple[str, str]:
+def _source(commands: Sequence[Command]) -> tuple[str, str]:
     """The tool that fetches another version of the codec, and what it calls the codec."""
-    for tool, *words in recipe.versioned:
+    for tool, *words in commands:
         if tool == "cargo" and "--package" in words:
             return tool, words[words.index("--package") + 1]
         for word in words:
@@ -68,7 +83,9 @@ def _source(recipe: BuildRecipe) -> tuple[str, str]:
 
 
 def _of_pypi(package: str, _count: int) -> list[str]:
-    said = _ask([sys.executable, "-m", "pip", "--disable-pip-version-check", "index", "versions", package])
+    # uv does not list releases; it runs a pip where this interpreter has none.
+    pip = (sys.executable, "-m", "pip") if find_spec("pip") else ("uv", "tool", "run", "--quiet", "pip")
+    said = _ask([*pip, "--disable-pip-version-check", "index", "versions", package])
     (line,) = [line for line in said.splitlines() if line.startswith("Available versions:")] or [""]
     return line.partition(":")[2].replace(",", " ").split()
 
@@ -97,7 +114,12 @@ def _walked(package: str, count: int) -> Iterator[str]:
                 f'[package]\nname = "releases"\nversion = "0.0.0"\n[lib]\npath = "lib.rs"\n'
                 f'[dependencies]\n{package} = "{wanted}"\n'
             )
-            _ask(["cargo", "generate-lockfile", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"])
+            try:
+                _ask(["cargo", "generate-lockfile", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"])
+            except CannotRun:
+                if below:
+                    return  # there is none before the last one
+                raise
             locked = msgspec.toml.decode(Path(folder, "Cargo.lock").read_bytes())
         below = next(each["version"] for each in locked["package"] if each["name"] == package)
         yield below

@@ -22,13 +22,15 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -78,7 +80,7 @@ class BuildRecipe:
             under their last name.
         programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
         versioned: commands before those of *build*, for any other version.
-        older: for versions below a bound, commands before those of *build*.
+        older: for versions below a bound, commands before those of *build*, and commands in place of *versioned*.
         build: commands, run in a copy of the sources; what they leave in `{build}` is kept.
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
@@ -98,7 +100,7 @@ class BuildRecipe:
     build: tuple[Command, ...]
     run: Command
     versioned: tuple[Command, ...] = ()
-    older: tuple[tuple[str, tuple[Command, ...]], ...] = ()
+    older: tuple[tuple[str, tuple[Command, ...], tuple[Command, ...]], ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
     client: bool = False
@@ -108,9 +110,11 @@ class BuildRecipe:
         """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
         if not _VERSION.fullmatch(version):
             raise RecipeError(f"{version!r} is no version")
-        commands = self.versioned if version != self.version else ()
-        for bound, more in self.older:
-            commands += more if numbers(version) < numbers(bound) else ()
+        chosen, commands = self.versioned if version != self.version else (), tuple[Command, ...]()
+        for bound, more, instead in self.older:
+            if numbers(version) < numbers(bound):
+                chosen, commands = instead or chosen, commands + more
+        commands = chosen + commands
         pinned = self.pinned and version == self.version
         return replace(self, version=version, build=commands + self.build, versioned=(), older=(), pinned=pinned)
 
@@ -217,10 +221,14 @@ def _base(given: dict[str, Any], folder: Path) -> BuildRecipe:
         build=_commands(given["build"]),
         run=_words(given.get("run", ())),
         versioned=_commands(given.get("versioned", ())),
-        older=tuple((str(each["than"]), _commands(each["commands"])) for each in given.get("older", ())),
+        older=tuple(map(_older, given.get("older", ()))),
         environment=_environment(given),
         client=_flag(given, "client"),
     )
+
+
+def _older(given: dict[str, Any]) -> tuple[str, tuple[Command, ...], tuple[Command, ...]]:
+    return str(given["than"]), _commands(given.get("commands", ())), _commands(given.get("versioned", ()))
 
 
 def _variant(base: BuildRecipe, given: dict[str, Any]) -> BuildRecipe:
@@ -261,15 +269,18 @@ def fill_recipe_command(command: Command, *, build: Path, version: str) -> list[
     return [re.sub(r"\{(?:build|version|python)\}", lambda found: places[found[0]], word) for word in words]
 
 
-# Seconds.  A first build in Rust fetches and compiles a hundred crates.
+# Seconds that a command may take.  A first build in Rust fetches and compiles a hundred crates.
 BUILD_TIME_LIMIT: Final = 1200
+# Seconds after which a command that still runs is reported, and again after as many more.
+PROGRESS_SECONDS: Final = 15
 _LONGEST_ERROR: Final = 300  # characters; a resolution error names every repository
+_LONGEST_PROGRESS: Final = 80
 _WHOLE: Final = ".whole"
 # What compilers and package tools put before the line that matters.
 _ERROR_LINE: Final = re.compile(
-    r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|: (undefined|cannot|unknown|no )", re.IGNORECASE
+    r"\[ERROR\] +\S|error(\[\w+\])?:|^npm ERR!|^cause: |: (undefined|cannot|unknown|no )", re.IGNORECASE
 )
-_TITLE: Final = re.compile(r"COMPILATION ERROR|^npm ERR! code")
+_TITLE: Final = re.compile(r"COMPILATION ERROR|^npm ERR! code|No solution found|Ignored the following yanked")
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 # How the programs whose version shapes a build report it; mvn and npm only fetch and call.
 _VERSION_OF: Final = {
@@ -318,7 +329,8 @@ def what_is_missing(programs: tuple[str, ...]) -> str:
 def build_testee(recipe: BuildRecipe, directory: Path | None = None) -> Path:
     """Build *recipe* below *directory* unless that has been done, and return the folder of the build.
 
-    Standard error gets one line when a build starts, or waits for another process that makes the same build.
+    Standard error gets one line when a build starts, or waits for another process that makes the same build, and one
+    every `PROGRESS_SECONDS`.  What the commands print goes to a file below `logs`; an error ends with its path.
 
     Args:
         recipe: a testee; for a version that is not the pinned one, `recipe.at(version)`.
@@ -435,10 +447,22 @@ def copy_sources(recipe: BuildRecipe, folder: Path) -> None:
             shutil.copyfile(source, copy)
 
 
+def build_log(built: Path) -> Path:
+    """The file with what the commands of the build in the folder *built* printed."""
+    return built.parent / "logs" / f"{built.name}.log"
+
+
 def _make(recipe: BuildRecipe, built: Path, scratch: Path, lock: int, kept: Path) -> None:
     copy_sources(recipe, scratch)
+    log = build_log(built)
+    log.parent.mkdir(exist_ok=True)
+    log.write_bytes(b"")
     for each in recipe.build:
-        _run(recipe, fill_recipe_command(each, build=built, version=recipe.version), scratch, lock)
+        argv = fill_recipe_command(each, build=built, version=recipe.version)
+        try:
+            _run(recipe, argv, scratch, lock, log)
+        except BuildError as error:
+            raise BuildError(f"{error} (log: {log})") from None
         # After each command: what a changed lock file names is refused before it is compiled or run.
         _check_fetched(recipe, built, scratch, kept)
 
@@ -452,27 +476,52 @@ def _check_fetched(recipe: BuildRecipe, built: Path, scratch: Path, kept: Path) 
         raise BuildError(f"{recipe.project} {recipe.version} is refused: {error}") from None
 
 
-def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int) -> None:
+def _run(recipe: BuildRecipe, argv: list[str], folder: Path, lock: int, log: Path) -> None:
     what = f"{Path(argv[0]).name} did not build {recipe.project} {recipe.version}"
+    start = log.stat().st_size
     try:
-        done = subprocess.run(
-            [find_program(argv[0]) or argv[0], *argv[1:]],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=BUILD_TIME_LIMIT,
-            check=False,
-            pass_fds=(lock,),
-        )
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [find_program(argv[0]) or argv[0], *argv[1:]],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(lock,),
+                # So that what it starts can be ended with it.
+                start_new_session=True,
+            )
+        code = _wait(process, f"{recipe.project} {recipe.version}", log)
     except subprocess.TimeoutExpired:
         raise BuildError(f"{what} within {BUILD_TIME_LIMIT} s") from None
     except OSError as error:
         raise BuildError(f"{what}: {error}") from error
-    if done.returncode:
-        said = (done.stdout + done.stderr).replace(f"{folder}{os.sep}", "")
+    if code:
+        said = log.read_bytes()[start:].decode(errors="replace").replace(f"{folder}{os.sep}", "")
         raise BuildError(f"{what}: {first_error(said)}")
+
+
+def _wait(process: subprocess.Popen[bytes], what: str, log: Path) -> int:
+    """The exit code of *process*, which is ended with all that it started after `BUILD_TIME_LIMIT`."""
+    started = time.monotonic()
+    try:
+        while (left := BUILD_TIME_LIMIT - (time.monotonic() - started)) > 0:
+            try:
+                return process.wait(min(PROGRESS_SECONDS, left))
+            except subprocess.TimeoutExpired:
+                _report(f"still building {what}: {time.monotonic() - started:.0f} s, {_last_line(log)}")
+        raise subprocess.TimeoutExpired(what, BUILD_TIME_LIMIT)
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = _COLOUR.sub("", log.read_bytes()[-_LONGEST_ERROR * 8 :].decode(errors="replace")).split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "nothing printed yet")
+    return printable(last.encode(), _LONGEST_PROGRESS)
 
 
 def first_error(output: str) -> str:
@@ -480,4 +529,4 @@ def first_error(output: str) -> str:
     lines = [line.strip() for line in _COLOUR.sub("", output).splitlines() if line.strip()]
     reasons = [line for line in lines if _ERROR_LINE.search(line) and not _TITLE.search(line.replace("[ERROR] ", ""))]
     chosen = (reasons or lines[-1:] or ["no error was named"])[0]
-    return printable(chosen.removeprefix("[ERROR] ").encode(), _LONGEST_ERROR)
+    return printable(chosen.removeprefix("[ERROR] ").removeprefix("cause: ").encode(), _LONGEST_ERROR)

@@ -5,7 +5,6 @@
 import {
   compressionsAlgorithms,
   createRecordsBatch,
-  IS_CONTROL,
   IS_TRANSACTIONAL,
   NumericMap,
   Reader,
@@ -15,8 +14,9 @@ import lines from './lines.cjs'
 import { kind, message, shown, version } from './shared.js'
 
 const { Skipped, refusal, serve } = lines
-// Bit 3 of a batch's attributes; the package has no name for it.
+// Bits 3 and 5 of a batch's attributes: the package has no name for the one, and its older releases none for the other.
 const HAS_APPEND_TIME = 0x08
+const IS_CONTROL = 0x20
 const compressions = Object.keys(compressionsAlgorithms).filter(name => compressionsAlgorithms[name].available)
 
 // --- requests -----------------------------------------------------------------------------------
