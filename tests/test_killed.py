@@ -1,8 +1,9 @@
 """kill -9 at fifty random moments: the resumed result equals the undisturbed one, and no process is left.
 
-Each command runs once undisturbed, which gives the result and the time that it takes.  For each moment it is started
-again in a folder of its own, killed with its whole group when a random part of that time is over, and run again to its
-end.  The moments of a command are drawn from equal parts of its time, so that early and late ones are among them.
+Each command runs once undisturbed, which gives the result and the time that it takes.  For each pair of moments it is
+started in a folder of its own, killed with its whole group when a random part of that time is over, started again,
+killed when about the rest of the time is over, and run to its end.  The moments of a command are drawn from equal parts
+of its time, so that early and late ones are among them, and the second kill of a pair hits a run that resumes.
 """
 
 import os
@@ -49,7 +50,7 @@ class Job:
     Attributes:
         command: the arguments of `kafkaproof` for a folder.
         result: what has to be the same, read from the folder.
-        moments: how often it is killed.
+        moments: how often it is killed; an even number.
         codes: the exit codes of a run that ends.
         prepare: makes what the command needs in the folder.
     """
@@ -175,18 +176,18 @@ JOBS: Mapping[str, Job] = {
     ),
     "audit": Job(
         lambda shared, folder: ("pipeline", "audit", shared.log, "--out", folder / "out", "--now", 0, "--split", 1),
-        audited, moments=6, codes=(0, 1),
+        audited, moments=4, codes=(0, 1),
     ),
     "audit-here": Job(
         lambda shared, folder: ("audit", shared.large_log, "--out", folder / "out", "--now", 0, "--jobs", 2),
-        audited, moments=6, codes=(0, 1),
+        audited, moments=8, codes=(0, 1),
     ),
 }  # fmt: skip
 MARKS = {"record": [pytest.mark.broker], "audit": [pytest.mark.spark], "audit-here": [pytest.mark.columnar]}
 MOMENTS = [
     pytest.param(name, moment, marks=[pytest.mark.slow, *MARKS.get(name, [])], id=f"{name}-{moment}")
     for name, job in JOBS.items()
-    for moment in range(job.moments)
+    for moment in range(job.moments // 2)
 ]
 
 
@@ -243,15 +244,16 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "moment"), MOMENTS)
 def test_a_killed_command_goes_on(name: str, moment: int, shared: Shared, tmp_path: Path) -> None:
-    """The result after the kill and another run is that of an undisturbed run."""
+    """The result after two kills and another run is that of an undisturbed run."""
     job, (right, seconds) = JOBS[name], shared.undisturbed(name)
     folder = tmp_path / "run"
     folder.mkdir()
     job.prepare(shared, folder)
-    part = (moment + random.Random(f"{SEED} {name} {moment}").random()) / job.moments
 
     # A run that was faster this time has ended before: then there is nothing to resume, and the result holds as well.
-    kill(job, shared, folder, part * seconds)
+    for number in (moment, job.moments - 1 - moment):
+        part = (number + random.Random(f"{SEED} {name} {number}").random()) / job.moments
+        kill(job, shared, folder, part * seconds)
     finish(job, shared, folder)
 
     wait_until_none_is_left(folder)

@@ -139,11 +139,12 @@ def test_freeze(tmp_path: Path) -> None:
     """`freeze` writes a line for each id, `--check` fails until then, and a change to a frozen id fails both checks."""
     root = ("--root", str(tmp_path))
     run("compile", *root)
-    assert document("freeze", "--check", *root, code=1)["new"] == [CASE.id, "schema.vector.schema.json"]
-    assert document("freeze", *root)["ids"] == 2
-    assert document("freeze", "--check", *root) == {"ok": True, "ids": 2, "new": [], "files": []}
+    new = document("freeze", "--check", *root, code=1)["new"]
+    assert {CASE.id, "schema.vector.schema.json"} < set(new)
+    assert document("freeze", *root)["ids"] == len(new)
+    assert document("freeze", "--check", *root) == {"ok": True, "ids": len(new), "new": [], "files": []}
     frozen = tmp_path / "frozen" / f"{CASE.area}.ndjson"
-    frozen.write_bytes(frozen.read_bytes().replace(b'"sha256":"', b'"sha256":"0', 1))
+    frozen.write_bytes(frozen.read_bytes().replace(content_hash(CASE)[:16].encode(), b"0" * 16))
     reason = f"{CASE.id} has another question or right answer, but version {CORPUS_VERSION} froze it"
     assert reason in run("freeze", *root, code=1).stderr
     assert CASE.id in [drift["where"] for drift in document("check", *root, code=1)["drifts"]]
