@@ -2,6 +2,7 @@
 
 import shutil
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -139,10 +140,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def build_settings(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Programs in Rust are compiled into one folder, without optimization, and npm sends no audit."""
-    monkeypatch.setenv("CARGO_TARGET_DIR", str(place / "target"))
-    monkeypatch.setenv("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
+def build_settings(cargo_settings: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs in Rust share what cargo compiles, and npm sends no audit."""
+    for name, value in cargo_settings.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("npm_config_audit", "false")
 
 
