@@ -164,7 +164,7 @@ class _Program:
         return self.line.outcome == "hang"
 
     def difference(self, limit: float) -> str:
-        """What it prints if that does not show the recorded observation, else nothing."""
+        """Its output if that does not show the recorded observation, else nothing."""
         ran = run(self.made, self.folder, HANG_LIMIT if self.hangs else limit, hangs=self.hangs)
         if shows(self.line, ran):
             return ""
