@@ -39,8 +39,8 @@ from kafka_fuzz.triage.deduplicate import read_triage
 ROOT = Path(__file__).parent
 MARK = "KAFKAPROOF_TEST_OF_KILLS"
 SEED = 20
-LONG = 180.0
-GRACE = 60.0
+LONG = 400.0
+GRACE = 120.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def left(folder: Path) -> list[psutil.Process]:
 
 
 def wait_until_none_is_left(folder: Path) -> None:
-    """Fail if a process with the mark of *folder* is there after a minute."""
+    """Fail if a process with the mark of *folder* is there after two minutes."""
     end = time.monotonic() + GRACE
     while there := left(folder):
         assert time.monotonic() < end, there
@@ -241,7 +241,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
     return Shared(tmp_path_factory.mktemp("shared"))
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("name", "moment"), MOMENTS)
 def test_a_killed_command_goes_on(name: str, moment: int, shared: Shared, tmp_path: Path) -> None:
     """The result after two kills and another run is that of an undisturbed run."""
@@ -264,7 +263,6 @@ FUZZED = 8
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("moment", range(FUZZED))
 def test_a_killed_campaign_loses_nothing(moment: int, shared: Shared, tmp_path: Path) -> None:
     """Time ends a campaign, so no two are equal: what was there at the kill is there after the next one, and whole."""
