@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kafka_corpus import errata, evidence, line_files
+from kafka_corpus import errata, evidence, id_registry, line_files
 from kafka_corpus.answers import disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.compiler import Compiled, compile_corpus, stored_files
@@ -51,12 +51,14 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
     """Every failed check of *cases* and the files below *root*."""
     try:
         compiled = compile_corpus(cases, root, reuse=False)
+        frozen = list(id_registry.frozen_breaches(root))
     except line_files.BadFileError as error:
         return [Drift("files", error.name, f"cannot be read ({error.reason}); correct it, then {COMPILE}")]
     except ValueError as error:
         return [Drift("compile", str(root), str(error))]
     return [
         *(Drift("ids", id_, why) for id_, why in compiled.breaches),
+        *(Drift("frozen", id_, why) for id_, why in frozen),
         *retired_drifts(root),
         *file_drifts(compiled, root),
         *disagreements(compiled.cases, compiled.answers),

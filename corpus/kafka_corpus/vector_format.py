@@ -24,8 +24,8 @@ from kafka_records import Batch, Kind
 
 SCHEMA_VERSION: Final = 1
 CORPUS_VERSION: Final = "1.0"
-# Ids may change until 1.0 is released; False from then on, and for ever.
-UNRELEASED: Final = True
+# Ids might change until 1.0 was frozen.
+UNRELEASED: Final = False
 
 OPS: Final[tuple[Op, ...]] = get_args(Op)
 # The operations that codecs answer; all others run on brokers.

@@ -9,6 +9,9 @@ from kafka_conformance.runner.requests import is_heavy
 from kafka_conformance.testees.known import connect
 from kafka_corpus.vectors import load_vectors
 
+# One case in so many is run: hundreds remain of each operation.
+SHARE = {"decode": 8, "encode": 2}
+
 
 @pytest.mark.slow
 def test_processor_seconds_are_those_of_children_too() -> None:
@@ -54,7 +57,7 @@ def test_the_sound_testee_is_the_same_but_for_the_falls() -> None:
 @pytest.mark.parametrize("op", ["decode", "encode"])
 def test_a_tenth_of_all_questions_ends_it(name: str, op: str) -> None:
     """Each that is measured crashes on about one question in ten, of either kind, and answers the others."""
-    cases = [case for case in load_vectors() if case.op == op and not is_heavy(case)]
+    cases = [case for case in load_vectors() if case.op == op and not is_heavy(case)][:: SHARE[op]]
     counts, sound = (
         promises.results_of(each, cases, 2).counts() for each in (promises.falling(name), promises.standing(name))
     )

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kafka_corpus import cases
-from kafka_corpus.vector_format import content_hash
+from kafka_corpus.vector_format import CORPUS_VERSION, content_hash
 from kafka_corpus.vectors import load_vectors, package_root
 from kafka_records.rules import errata
 from kafkaproof.commands.corpus import corpus
@@ -119,7 +119,7 @@ def test_compile_into_a_folder(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("some_cases")
 def test_compile_keeps_promises(tmp_path: Path) -> None:
-    """`compile` refuses to change the content of an id, and names it; before the release `--rewrite-ids` does it."""
+    """`compile` refuses to change the content of an id, and names it; `--rewrite-ids` does it until it is frozen."""
     root = ("--root", str(tmp_path))
     run("compile", *root)
     name = f"vectors/{CASE.area}.ndjson"
@@ -127,6 +127,27 @@ def test_compile_keeps_promises(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(content_hash(CASE).encode(), b"0" * 64))
     assert f"{CASE.id} has another content" in run("compile", *root, code=1).stderr
     assert document("compile", "--rewrite-ids", *root)["written"] == [name]
+    document("freeze", *root)
+    (tmp_path / "frozen" / f"{CASE.area}.ndjson").write_bytes(
+        (tmp_path / "frozen" / f"{CASE.area}.ndjson").read_bytes().replace(content_hash(CASE)[:16].encode(), b"0" * 16)
+    )
+    assert f"{CASE.id} is frozen" in run("compile", "--rewrite-ids", *root, code=1).stderr
+
+
+@pytest.mark.usefixtures("some_cases")
+def test_freeze(tmp_path: Path) -> None:
+    """`freeze` writes a line for each id, `--check` fails until then, and a change to a frozen id fails both checks."""
+    root = ("--root", str(tmp_path))
+    run("compile", *root)
+    new = document("freeze", "--check", *root, code=1)["new"]
+    assert {CASE.id, "schema.vector.schema.json"} < set(new)
+    assert document("freeze", *root)["ids"] == len(new)
+    assert document("freeze", "--check", *root) == {"ok": True, "ids": len(new), "new": [], "files": []}
+    frozen = tmp_path / "frozen" / f"{CASE.area}.ndjson"
+    frozen.write_bytes(frozen.read_bytes().replace(content_hash(CASE)[:16].encode(), b"0" * 16))
+    reason = f"{CASE.id} has another question or right answer, but version {CORPUS_VERSION} froze it"
+    assert reason in run("freeze", *root, code=1).stderr
+    assert CASE.id in [drift["where"] for drift in document("check", *root, code=1)["drifts"]]
 
 
 def test_compile_areas(tmp_path: Path) -> None:

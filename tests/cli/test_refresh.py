@@ -31,7 +31,7 @@ from kafkaproof.refresh.results import RESULTS
 
 NEWEST = RELEASES[-1].name
 TESTEE = "kafka-python"
-TIME_LIMIT = 240
+TIME_LIMIT = 600
 
 
 def release_of(name: str) -> str:

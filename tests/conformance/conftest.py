@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from gzip import compress
 from pathlib import Path
 
@@ -198,3 +199,10 @@ def corpus() -> list[Case]:
 def named(corpus: list[Case]) -> dict[str, Case]:
     """The small corpus by short name."""
     return {case.id.partition(".")[2]: case for case in corpus}
+
+
+@pytest.fixture(scope="session")
+def cargo_settings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
+    """Variables with which cargo compiles each dependency once for all tests, and without optimization."""
+    target = os.environ.get("CARGO_TARGET_DIR") or str(tmp_path_factory.mktemp("target"))
+    return {"CARGO_TARGET_DIR": target, "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0"}

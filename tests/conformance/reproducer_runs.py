@@ -7,16 +7,23 @@ import re
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from kafka_conformance.dossiers.grouping import CauseGroup
 from kafka_conformance.dossiers.reproduce import Reproducer, reproducer
+from kafka_conformance.process.cpu_time import Watch
 from kafka_conformance.runner.results import ResultLine
 
 SETUP_LIMIT: Final = 600  # seconds
-HANG_LIMIT: Final = 20  # seconds of a program that is not to end
+# Seconds of a program that is not to end, from its first line on, without those in which it waited for a CPU.
+HANG_LIMIT: Final = 20
+BETWEEN_LOOKS: Final = 0.1  # seconds
 ENVIRONMENT: Final = "environment"  # of a Python program, in its folder
 _RIGHT: Final = re.compile(r"^actual: error: (?:none|<nil>|null)?\s*$", re.MULTILINE)
 _ERROR: Final = re.compile(r"^actual: error: ", re.MULTILINE)
@@ -69,28 +76,44 @@ def write_reproducer(made: Reproducer, folder: Path) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def run(made: Reproducer, folder: Path, limit: float = 120) -> Ran:
-    """Run the program in *folder*, for *limit* seconds at most."""
+def run(made: Reproducer, folder: Path, limit: float = 120, *, hangs: bool = False) -> Ran:
+    """Run the program in *folder*, for *limit* seconds at most, without those in which it waited for a CPU.
+
+    Args:
+        made: the program, whose files are there.
+        folder: where it is.
+        limit: seconds from the start; if it *hangs*, from the line `expected` on, its first.
+        hangs: whether it is not to end.
+    """
     own = folder / ENVIRONMENT / "bin" / "python"
     command = re.sub(r"^python ", f"{own if own.exists() else sys.executable} ", made.run)
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        shell=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as program:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        with subprocess.Popen(
+            command, cwd=folder, shell=True, stdout=output, stderr=errors, start_new_session=True
+        ) as program:
+            exit_code = _end_of(program, output, limit, hangs=hangs)
+        return Ran(_text_in(output), _text_in(errors), exit_code)
+
+
+def _end_of(program: subprocess.Popen[bytes], output: BinaryIO, limit: float, *, hangs: bool) -> int | None:
+    """The exit code of *program*; None if it had to be killed."""
+    watch, waits = Watch(program.pid), hangs
+    while True:
         try:
-            output, errors = program.communicate(timeout=limit)
+            return program.wait(timeout=BETWEEN_LOOKS)
         except subprocess.TimeoutExpired:
+            watch.look()
+        if waits and _EXPECTED.search(_text_in(output)):
+            watch, waits = Watch(program.pid), False
+        if watch.own_seconds() > (SETUP_LIMIT if waits else limit):
             # Killing only the shell would leave its child running, for example a program that hangs.
             os.killpg(program.pid, signal.SIGKILL)
-            output, errors = program.communicate()
-            return Ran(output, errors, None)
-    return Ran(output, errors, program.returncode)
+            return None
+
+
+def _text_in(file: BinaryIO) -> str:
+    size = os.fstat(file.fileno()).st_size
+    return os.pread(file.fileno(), size, 0).decode(errors="replace")
 
 
 def shows(line: ResultLine, ran: Ran) -> bool:
@@ -122,19 +145,76 @@ def _differ_by_now(line: ResultLine, recorded: str, ran: Ran) -> bool:
     return line.field.endswith("timestamp") and len(actual) == len(recorded) and actual not in ("", expected)
 
 
-def difference(group: CauseGroup, folder: Path, *, alone: bool = False, limit: float = 120) -> str:
-    """Run the reproducer of *group*; what it prints if that does not show the recorded observation, else nothing.
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """The reproducer of *group*, which is in *folder*, with the command that runs it there."""
 
-    Programs of one row and operation share a folder, which is prepared once.
+    group: CauseGroup
+    made: Reproducer
+    folder: Path
+
+    @property
+    def line(self) -> ResultLine:
+        """The recorded observation."""
+        return self.group.findings[0].finding.line
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is not to end."""
+        return self.line.outcome == "hang"
+
+    def difference(self, limit: float) -> str:
+        """Its output if that does not show the recorded observation, else nothing."""
+        ran = run(self.made, self.folder, HANG_LIMIT if self.hangs else limit, hangs=self.hangs)
+        if shows(self.line, ran):
+            return ""
+        return f"{self.group.id} ({self.group.case.id}): recorded {self.line.why!r}, got {ran}"
+
+
+def differences(
+    groups: Iterable[CauseGroup], folder: Path, *, alone: bool = False, limit: float = 120
+) -> Iterator[str]:
+    """Build and run the reproducers of *groups*; yield what those print that do not show the recorded observation.
+
+    Programs of one row and operation share a folder, its packages and one build.  The first runs by the command
+    that its page has, in a folder that holds nothing else.  Those that hang run at the same time: most of them wait.
     """
-    made = reproducer(group)
-    if made is None:
-        return ""
-    place = folder / f"{group.row.name}-{group.case.op}"
-    if place.exists():
-        write_reproducer(made, place)
-    else:
-        prepare(made, place, alone=alone)
-    line = group.findings[0].finding.line
-    ran = run(made, place, HANG_LIMIT if line.outcome == "hang" else limit)
-    return "" if shows(line, ran) else f"{group.id} ({group.case.id}): recorded {line.why!r}, got {ran}"
+    places: dict[Path, list[tuple[CauseGroup, Reproducer]]] = defaultdict(list)
+    for group in groups:
+        if (made := reproducer(group)) is not None:
+            places[folder / f"{group.row.name}-{group.case.op}"].append((group, made))
+    hanging = []
+    for place, members in places.items():
+        members.sort(key=lambda each: each[0].findings[0].finding.line.outcome == "hang")
+        prepare(members[0][1], place, alone=alone)
+        first, *others = (_Program(group, made, place) for group, made in members)
+        yield first.difference(limit)
+        for each in _built_together(others, place):
+            if each.hangs:
+                hanging.append(each)
+            else:
+                yield each.difference(limit)
+    with ThreadPoolExecutor(max_workers=len(hanging) or 1) as pool:
+        yield from pool.map(lambda each: each.difference(limit), hanging)
+
+
+def _built_together(programs: Sequence[_Program], place: Path) -> Iterator[_Program]:
+    """*programs* beside the one that is in *place*, each with a file name of its own, and compiled by one command."""
+    found = []
+    for number, each in enumerate(programs):
+        main, text = next(iter(each.made.files.items()))
+        name, stem = f"{place.name}-{number}", Path(main)
+        if each.made.language == "Rust":
+            target = os.environ.get("CARGO_TARGET_DIR", "target")
+            path, command = Path("src", "bin", f"{name}.rs"), f"{target}/release/{name}"
+        elif each.made.language == "Go":
+            path, command = Path(name, main), f"programs/{name}"
+        else:
+            path = stem.with_name(f"{stem.stem}_{number}{stem.suffix}")
+            command = each.made.run.replace(main, path.name)
+        write_reproducer(replace(each.made, files={str(path): text}), place)
+        found.append(replace(each, made=replace(each.made, run=command)))
+    builds = {"Rust": "cargo build --release --quiet --bins", "Go": "mkdir programs && go build -o programs ./..."}
+    if found and (build := builds.get(found[0].made.language)):
+        subprocess.run(build, cwd=place, shell=True, check=True, capture_output=True)
+    return iter(found)

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from kafka_records import Batch, Header, Record, decode, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.layout import BATCH_V2
 
-pytestmark = [pytest.mark.testees, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.testees, pytest.mark.slow]
 
 TIMESTAMP = 1_700_000_000_123
 RECORDS = (
@@ -237,30 +237,31 @@ NO_MIXED_LOGS = ("platformatic-kafka-client", "rskafka-client")
 NEVER_IDEMPOTENT = ("kafka-go-reader", "rskafka-client")
 
 
-@pytest.fixture(scope="session")
-def target(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Where cargo keeps compiled dependencies: the folder that is set, or one for all tests."""
-    return os.environ.get("CARGO_TARGET_DIR") or str(tmp_path_factory.mktemp("target"))
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the plain programs are, each in a folder of its own, so that each is compiled once."""
+    return tmp_path_factory.mktemp("plain")
 
 
-def run_plain(name: str, data: bytes, folder: Path, target: str) -> tuple[list[list[object]], str]:
+def run_plain(name: str, data: bytes, folder: Path, cargo: Mapping[str, str]) -> tuple[list[list[object]], str]:
     """The records, and the error, that the plain program for *name* prints of *data*."""
     known = find_testee(name)
     assert known is not None
     assert known.recipe is not None
     build, plain = build_testee(known.recipe), PLAIN[name]
     file = folder / plain.file
-    file.write_text(plain.text, encoding="utf-8")
-    for source in plain.sources:
-        shutil.copy(known.recipe.folder / source, folder)
-    if not (folder / "node_modules").exists():
+    if not folder.exists():
+        folder.mkdir()
+        file.write_text(plain.text, encoding="utf-8")
+        for source in plain.sources:
+            shutil.copy(known.recipe.folder / source, folder)
         (folder / "node_modules").symlink_to(build / "node_modules")
     with FakeBroker(versions=GROUP_VERSIONS) as broker:
         broker.serve("topic", data)
         command = [word.replace("{build}", str(build)).replace("{file}", str(file)) for word in plain.command]
         done = subprocess.run(
             [*command, broker.address, "topic", END.decode()],
-            cwd=folder, env={**os.environ, "CARGO_TARGET_DIR": target}, capture_output=True, text=True, check=True,
+            cwd=folder, env={**os.environ, **cargo}, capture_output=True, text=True, check=True,
         )  # fmt: skip
     printed = json.loads(done.stdout.splitlines()[-1])
     return printed["records"], printed["error"]
@@ -280,11 +281,11 @@ def client(request: pytest.FixtureRequest) -> Iterator[tuple[str, Sandbox]]:
 
 @pytest.mark.parametrize("what", INPUTS)
 def test_the_adapter_gives_what_plain_code_gives(
-    client: tuple[str, Sandbox], what: str, tmp_path: Path, target: str
+    client: tuple[str, Sandbox], what: str, folders: Path, cargo_settings: Mapping[str, str]
 ) -> None:
     """The same records, and an error of the same text, or none in both."""
     name, sandbox = client
-    records, error = run_plain(name, INPUTS[what], tmp_path, target)
+    records, error = run_plain(name, INPUTS[what], folders / name, cargo_settings)
     (answered,) = sandbox.ask([CaseRequest(INPUTS[what])])
     observed = answered.observation
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_corpus import compiler, id_registry
+from kafka_corpus import compiler, id_registry, line_files
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import area_files, load_vectors
 from kafka_corpus.vectors.area_files import VectorLine
@@ -133,3 +133,58 @@ def test_rewritten(root: Path, sample: list[Case], areas: list[str] | None) -> N
     assert made.breaches == []
     compiler.write_compiled(made, root, areas=areas)
     assert list(lines(root)) == ["sample.packs"]
+
+
+def frozen_in(root: Path, version: str = "1.0") -> None:
+    """Freeze what is below *root*."""
+    line_files.write_files(id_registry.frozen_files(root, version), root)
+
+
+def test_frozen_ids_are_one_line_each(root: Path, sample: list[Case]) -> None:
+    """A new id inserts one line into the file of its area, and an id keeps the version that froze it first."""
+    frozen_in(root)
+    file = root / "frozen" / "sample.ndjson"
+    before = file.read_bytes().splitlines()
+    assert compiled(root, [*sample, replace(sample[0], id="sample.better", input=b"other")]) == []
+    assert id_registry.not_frozen(root) == ["sample.better"]
+    assert list(id_registry.frozen_breaches(root)) == []
+    frozen_in(root, "1.3")
+
+    after = file.read_bytes().splitlines()
+    assert [line for line in after if line in before] == before
+    assert [line for line in after if line not in before] == [after[1]]
+    assert b'"sample.better"' in after[1]
+    assert b'"1.3"' in after[1]
+
+
+@pytest.mark.parametrize(("version", "why"), [("1.0", "that takes version 1.1"), ("1.1", "")])
+def test_a_frozen_id_is_retired_by_a_minor_version(root: Path, sample: list[Case], version: str, why: str) -> None:
+    """A frozen id that another one supersedes takes the next minor version."""
+    frozen_in(root)
+    better = replace(sample[0], id="sample.better", supersedes="sample.accepts", since="1.1")
+    assert compiled(root, [better, *sample[1:]]) == []
+    found = list(id_registry.frozen_breaches(root, version))
+    assert [id_ for id_, _ in found] == (["sample.accepts"] if why else [])
+    assert all(text.endswith(why) for _, text in found)
+
+
+@pytest.mark.parametrize(("version", "frozen"), [("1.9", True), ("2.0", False)])
+def test_a_frozen_id_changes_in_a_major_version_only(
+    root: Path, sample: list[Case], version: str, frozen: bool
+) -> None:
+    """Another right answer, or an id that is gone, takes the next major version."""
+    frozen_in(root)
+    changed = [replace(sample[0], expect=replace(sample[0].expect, verdict="valid", why="")), *sample[2:]]
+    compiler.write_compiled(compiler.compile_corpus(changed, root, rewrite_ids=True), root)
+    found = dict(id_registry.frozen_breaches(root, version))
+    assert sorted(found) == (["sample.accepts", "sample.packs"] if frozen else [])
+    assert all("that takes version 2.0" in why for why in found.values())
+
+
+def test_the_frozen_schema_takes_a_version(root: Path) -> None:
+    """A schema with other fields takes the next minor version; words of its descriptions are free."""
+    frozen_in(root)
+    file = root / "frozen" / "schema.ndjson"
+    file.write_bytes(file.read_bytes().replace(id_registry.schema_digest().encode(), b"0" * 16))
+    assert [id_ for id_, _ in id_registry.frozen_breaches(root, "1.0")] == [id_registry.SCHEMA_ID]
+    assert list(id_registry.frozen_breaches(root, "1.1")) == []

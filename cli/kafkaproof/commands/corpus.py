@@ -51,7 +51,7 @@ def corpus() -> None:
 @click.argument("areas", nargs=-1, metavar="[AREA]…")
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; the same as `corpus check`.")
 @click.option("--all", "everything", is_flag=True, help="Also run the reference on cases that have not changed.")
-@click.option("--rewrite-ids", is_flag=True, help="Let ids change what they ask; only before the first release.")
+@click.option("--rewrite-ids", is_flag=True, help="Let ids change what they ask that are not frozen yet.")
 @click.option("--retire", metavar="ID", multiple=True, help="End an id that nothing replaces.")
 @root_option
 @json_option
@@ -75,13 +75,12 @@ def compile_command(
     if only_check:
         context.invoke(check_command, root=root, as_json=as_json)
         return
-    from kafka_corpus.vector_format import UNRELEASED
+    from kafka_corpus import compiler, id_registry
 
     _check_writable(root, "corpus compile")
-    if rewrite_ids and not UNRELEASED:
-        raise click.UsageError("the corpus is released: its ids stay as they are")
     compiled = _compiled(root, areas, reuse=not everything, rewrite_ids=rewrite_ids, retire=retire)
-    from kafka_corpus import compiler
+    if rewrite_ids and (frozen := id_registry.frozen_changes(root, compiled.contents, areas or None)):
+        raise click.ClickException("\n".join(f"{id_} is frozen, and stays as it is" for id_ in frozen))
 
     written = compiler.write_compiled(compiled, root, areas=areas or None)
     text = f"{len(compiled.cases)} cases, " + (f"wrote {', '.join(written)}" if written else "nothing has changed")
@@ -106,13 +105,13 @@ def _compiled(place: Path, areas: Sequence[str], **how: Any) -> Compiled:
 @root_option
 @json_option
 def check_command(root: Path, as_json: bool) -> None:
-    """Fail if anything that is committed is not what the case functions make.
+    """Fail if anything that is committed is not what the case functions make, or a frozen case has changed.
 
     Also: the reference agrees with every case, every rule has its cases, no two
     cases ask the same, and no recorded answer contradicts a case unreviewed.  Cases
     without recorded answers pass; `corpus status` counts them.
     """
-    from kafka_corpus import cases, status
+    from kafka_corpus import cases, id_registry, status
     from kafka_corpus.check import check
     from kafka_corpus.evidence import brokers
 
@@ -120,15 +119,49 @@ def check_command(root: Path, as_json: bool) -> None:
     drifts = check(every, root)
     silent = brokers.silences(every)
     waiting = len(status.waiting(root).ids()) if not drifts else 0
+    thawed = len(id_registry.not_frozen(root)) if not drifts else 0
     document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
-    document |= {"unpredicted": dict(silent), "waiting": waiting}
+    document |= {"unpredicted": dict(silent), "waiting": waiting, "not_frozen": thawed}
     lines = [f"{count} answers of brokers have no prediction: {reason}" for reason, count in sorted(silent.items())]
     if waiting:
         lines.append(f"{waiting} cases wait for recorded answers (`kafkaproof corpus status`)")
+    if thawed:
+        lines.append(f"{thawed} ids are not frozen yet (`kafkaproof corpus freeze`)")
     result = f"{len(drifts)} drifts" if drifts else "and everything holds"
     lines += [*map(str, drifts), f"{len(every)} cases, {result}"]
     print_document(document, as_json, lambda: lines)
     sys.exit(1 if drifts else 0)
+
+
+@corpus.command("freeze")
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if an id is not frozen as it is.")
+@root_option
+@json_option
+def freeze_command(*, only_check: bool, root: Path, as_json: bool) -> None:
+    """Freeze the content of every id in `frozen/AREA.ndjson`, under the corpus version.
+
+    From then on `corpus check` fails if an id is gone, has another question or right answer, or is retired
+    without the version that this takes.
+    """
+    from kafka_corpus import id_registry, line_files
+
+    try:
+        breaches = [f"{id_} {why}" for id_, why in id_registry.frozen_breaches(root)]
+        new, files = id_registry.not_frozen(root), id_registry.frozen_files(root)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if breaches:
+        raise click.ClickException("\n".join(breaches))
+    changed = line_files.changed_files(files, root)
+    document = {"ok": not changed, "ids": sum(data.count(b"\n") for data in files.values()), "new": new}
+    document["files"] = sorted(changed)
+    state = "not up to date" if only_check else "written"
+    lines = [f"{document['ids']:,} ids, {len(new):,} of them new; {len(changed)} files {state}", *sorted(changed)]
+    if not only_check and changed:
+        _check_writable(root, "corpus freeze")
+        line_files.write_files(changed, root)
+    print_document(document, as_json, lambda: lines)
+    sys.exit(1 if only_check and changed else 0)
 
 
 @corpus.command("status")

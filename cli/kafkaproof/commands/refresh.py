@@ -20,7 +20,7 @@ from kafka_conformance.testees.known import find_testee
 from kafka_corpus.vectors import package_root
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS
 from kafkaproof.cli import INTERRUPTED, OK, say_json
-from kafkaproof.refresh import corpus, known_findings, results
+from kafkaproof.refresh import corpus, results
 from kafkaproof.refresh.plan import CannotDo, CheckoutPlaces, RefreshState, RefreshTask
 
 SCRATCH: Final = Path("kafkaproof-results") / "refresh"
@@ -42,7 +42,7 @@ STEPS: Final[dict[str, Callable[[RefreshState, RefreshOptions], Iterator[Refresh
     corpus.BROKERS: lambda state, _: corpus.broker_tasks(state),
     results.RESULTS: lambda state, options: results.result_tasks(state, options.again),
     corpus.MEASUREMENTS: lambda state, _: corpus.measurement_tasks(state, results.cases_with_findings(state)),
-    known_findings.KNOWN_FINDINGS: lambda state, _: known_findings.known_finding_tasks(state),
+    results.KNOWN_FINDINGS: lambda state, _: results.known_finding_tasks(state),
     results.MATRIX: lambda state, options: results.matrix_tasks(state, options.pending),
 }
 STEP_NAMES: Final = (corpus.VECTORS, *STEPS)

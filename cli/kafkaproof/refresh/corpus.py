@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from kafka_brokers import java
+from kafka_brokers import jvm
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import RELEASES, Release
@@ -109,7 +109,7 @@ def broker_tasks(state: RefreshState) -> Iterator[RefreshTask]:
 
 def _why_not(release: Release) -> str:
     try:
-        java.find_java(release)
+        jvm.find_java(release)
     except NoBroker as error:
         return str(error)
     return ""

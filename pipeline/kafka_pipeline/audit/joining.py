@@ -8,12 +8,11 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kafka_pipeline.audit.counting import ContentCounts
 from kafka_pipeline.audit.entries import LogPosition, Order, wrapped_int64
 from kafka_pipeline.audit.findings import SEVERITIES, UNREADABLE, AuditFinding, AuditFindings
 from kafka_pipeline.audit.indexes import Snapshot, compare_snapshot
 from kafka_pipeline.audit.producers import EVENT, AbortedRange, Events, Producers
-from kafka_pipeline.audit.stretch import Summary
+from kafka_pipeline.audit.stretch import ContentCounts, Summary
 from kafka_pipeline.segments.listing import SegmentFile
 
 # transaction.max.timeout.ms, by default.

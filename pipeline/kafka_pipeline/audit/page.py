@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from kafka_conformance.reports import asset, page_environment, policy_hash
 from kafka_conformance.sanitize import printable
-from kafka_pipeline.audit.counting import NO_HOUR
 from kafka_pipeline.audit.findings import KINDS, SEVERITIES, AuditFinding
 from kafka_pipeline.audit.joining import AuditReport, LogReport
+from kafka_pipeline.audit.stretch import NO_HOUR
 from kafka_records.rules import rule
 
 WIDTH: Final = 640

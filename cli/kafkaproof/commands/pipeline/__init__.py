@@ -15,7 +15,7 @@ class LatePipeline(LazyGroup):
     # Name, where it is defined, and what `--help` says without importing it.
     table: ClassVar[dict[str, tuple[str, str]]] = {
         "generate": ("kafkaproof.commands.pipeline.generate:generate", "Make cases, millions of them, as Parquet."),
-        "sweep": ("kafkaproof.commands.pipeline.sweep:sweep", "Put generated cases to testees, and compare them."),
+        "sweep": ("kafkaproof.commands.pipeline.generate:sweep", "Put generated cases to testees, and compare them."),
         "campaign": ("kafkaproof.commands.pipeline.campaign:campaign", "Fuzz on the executors, round by round."),
         "audit": (
             "kafkaproof.commands.audit:pipeline_audit",
