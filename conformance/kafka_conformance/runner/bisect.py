@@ -96,7 +96,7 @@ class ReleaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
-    """The outcome of *release* for *case* in the run *done*, which also has `PLAIN_CASE` where the case is one to decode."""
+    """The outcome of *release* for *case* in *done*, which has `PLAIN_CASE`, too, where the case is one to decode."""
     version = str(done.header.testee["version"])
     lines = {line.case: line for line in done.lines}
     line, plain = lines.get(case), lines.get(PLAIN_CASE)
