@@ -48,8 +48,8 @@ def power_group() -> None:
 
 @power_group.command("mutants")
 @target_argument
-@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="So many of them, drawn with --seed.")
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="S", help="Of --sample.")
+@click.option("--sample", type=click.IntRange(min=1), metavar="N", help="So many of them; a larger one resumes it.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="S", help="Of their order.")
 @click.option("--only", default="", metavar="GLOB", help="The classes whose name matches, with or without package.")
 @click.option(
     "--out", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -73,8 +73,7 @@ def run_mutants(
     chosen = results.sample_mutants(candidates, sample or 0, seed)
     header = MutantRunHeader(
         format=results.FORMAT, target=target, version=opened.version(), corpus=corpus_hash(),
-        population=len(candidates), sample=len(chosen) if len(chosen) < len(candidates) else 0,
-        seed=seed if len(chosen) < len(candidates) else 0, only=only,
+        population=len(candidates), sample=len(chosen) if len(chosen) < len(candidates) else 0, seed=seed, only=only,
     )  # fmt: skip
     path = path or Path(DEFAULT_OUT) / f"{target}{results.SUFFIX}"
     found = _run(opened, path, header, chosen)

@@ -6,7 +6,6 @@ lines of the mutants that no case sees, and for each class how many were seen.
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -139,13 +138,9 @@ _headers = msgspec.json.Decoder(MutantRunHeader)
 
 
 def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list[CodeMutant]:
-    """*count* of *mutants* drawn with *seed*, in their own order; all of them if *count* is 0 or too many.
-
-    A larger sample of the same seed contains the smaller one.
-    """
-    if not 0 < count < len(mutants):
-        return list(mutants)
-    return [mutants[at] for at in sorted(Random(seed).sample(range(len(mutants)), len(mutants))[:count])]
+    """*count* of *mutants* in an order that *seed* gives, or all of them; a larger sample begins with the smaller one."""
+    drawn = Random(seed).sample(mutants, len(mutants))
+    return drawn[:count] if count else drawn
 
 
 def matching_classes(mutants: Iterable[CodeMutant], pattern: str) -> list[CodeMutant]:
@@ -159,6 +154,8 @@ def _class_fits(pattern: str, name: str) -> bool:
 
 class MutantFile:
     """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
+
+    A larger sample of the same seed continues the file of a smaller one.
 
     Raises:
         Unusable: the file is of another run, or a line is broken.
@@ -178,11 +175,12 @@ class MutantFile:
         data = _content(self.path)
         whole = data[: data.rfind(b"\n") + 1]
         header, self.known = _parsed(self.path, whole)
-        if header != self.header:
+        same = msgspec.structs.replace(header, sample=self.header.sample)
+        if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
-        if len(whole) < len(data):  # the line that a killed run had begun
-            os.truncate(self.path, len(whole))
+        if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
+            _write_lines(self.path, [self.header, *self.known])
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
