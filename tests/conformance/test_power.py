@@ -112,6 +112,8 @@ def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.ndjson"
     with MutantFile(path, HEADER) as file:
         file.append(mutant_result(mutant(), "seen"))
+        with pytest.raises(Unusable, match=r"another run writes there"):
+            MutantFile(path, HEADER)
     with pytest.raises(Unusable, match=r"another run \(corpus\)"):
         MutantFile(path, replace(HEADER, corpus=""))
     whole = path.read_bytes()

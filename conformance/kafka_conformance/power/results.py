@@ -6,6 +6,7 @@ lines of the mutants that no case sees, and for each class how many were seen.
 
 from __future__ import annotations
 
+import fcntl
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -158,18 +159,29 @@ class MutantFile:
     A larger sample of the same seed continues the file of a smaller one.
 
     Raises:
-        Unusable: the file is of another run, or a line is broken.
+        Unusable: the file is of another run or in use, or a line is broken.
     """
 
     def __init__(self, path: Path, header: MutantRunHeader) -> None:
         self.path, self.header = path, header
         self.known: list[MutantResult] = []
-        if path.exists() and path.stat().st_size:
-            self._resume()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_encoder.encode(header) + b"\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
+        try:
+            self._lock()
+            if path.stat().st_size:
+                self._resume()
+            else:
+                self._file.write(_encoder.encode(header) + b"\n")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
 
     def _resume(self) -> None:
         data = _content(self.path)
@@ -180,7 +192,8 @@ class MutantFile:
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
         if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
-            _write_lines(self.path, [self.header, *self.known])
+            self._file.truncate(0)
+            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
