@@ -156,14 +156,15 @@ def _class_fits(pattern: str, name: str) -> bool:
 class MutantFile:
     """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
 
-    A larger sample of the same seed continues the file of a smaller one.
+    A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
+    what an older corpus saw is seen, since cases are only added, and all other mutants run again.
 
     Raises:
         Unusable: the file is of another run or in use, or a line is broken.
     """
 
-    def __init__(self, path: Path, header: MutantRunHeader) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: Path, header: MutantRunHeader, *, again: bool = False) -> None:
+        self.path, self.header, self._again = path, header, again
         self.known: list[MutantResult] = []
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -187,6 +188,10 @@ class MutantFile:
         data = _content(self.path)
         whole = data[: data.rfind(b"\n") + 1]
         header, self.known = _parsed(self.path, whole)
+        if self._again and header.corpus != self.header.corpus:
+            header = msgspec.structs.replace(header, corpus=self.header.corpus)
+            self.known = [each for each in self.known if each.status in SEEN]
+            whole = b""  # so that the file is written again
         same = msgspec.structs.replace(header, sample=self.header.sample)
         if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
