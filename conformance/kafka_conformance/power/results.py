@@ -517,6 +517,9 @@ survivor with its change and reason. `kafkaproof power coverage TARGET` measures
 """
 # Longest text of a hole's change.
 _CHANGE: Final = 110
+# Holes of a target, and places of one reason, that the page names.
+_MOST_ROWS: Final = 12
+_MOST_PLACES: Final = 3
 
 
 def power_page(
@@ -567,15 +570,31 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
     yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    rows: dict[str, MutantSum] = {}
     for name, one in sorted(each.classes.items()):
-        if one.reached:
-            yield f"| `{name.rpartition('.')[2]}` | {_cells(one)}"
+        rows.setdefault(_short(name), MutantSum()).add(one)
+    rest, names = MutantSum(), []
+    for name, one in rows.items():
+        if one.reached > one.seen:
+            yield f"| `{name}` | {_cells(one)}"
+        elif one.reached:
+            rest.add(one)
+            names.append(f"`{name}`")
+    if names:
+        yield f"| {', '.join(names)} | {_cells(rest)}"
     holes = [(result, review) for result, review in each.survivors if review is not None and review.kind == "hole"]
     if holes:
         yield "\n| hole | change | missing |\n|---|---|---|"
-        for result, review in holes:
-            place = f"`{result.class_name.rpartition('.')[2]}.{result.method.partition('(')[0]}:{result.line}`"
+        for result, review in holes[:_MOST_ROWS]:
+            place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
             yield f"| {place} | {_cell(result.description)} | {_cell(review.reason)} |"
+    if len(holes) > _MOST_ROWS:
+        yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+
+
+def _short(name: str) -> str:
+    """The name of a class without its package; inner classes count for the outer one."""
+    return name.rpartition(".")[2].partition("$")[0]
 
 
 def _cell(text: str) -> str:
@@ -591,30 +610,17 @@ def _coverage_section(methods: Sequence[MethodCoverage], reviews: ReviewFile) ->
     share = _percent(covered / branches if branches else 1.0)
     yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
     yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
-    yield "| class | branches | taken | share |\n|---|--:|--:|--:|"
-    for name, (of_class, taken) in _by_class(methods).items():
-        yield f"| `{name.rpartition('.')[2]}` | {of_class:,} | {taken:,} | {_percent(taken / of_class)} |"
     grouped: dict[str, list[str]] = {}
     for each in methods:
         for line in each.missed:
             review = reviews.of_branch(each, line)
-            place = f"{each.class_name.rpartition('.')[2]}.{each.method.partition('(')[0]}:{line}"
+            place = f"`{_short(each.class_name)}.{each.method.partition('(')[0]}:{line}`"
             grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
     if grouped:
-        yield "\n| branches not taken | why |\n|---|---|"
+        yield "| branches not taken | why |\n|---|---|"
         for reason, places in grouped.items():
-            shown = ", ".join(f"`{place}`" for place in places[:6]) + (
-                f" and {len(places) - 6} more" if len(places) > 6 else ""
-            )
-            yield f"| {shown} | {_cell(reason)} |"
-
-
-def _by_class(methods: Iterable[MethodCoverage]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for each in methods:
-        branches, covered = found.get(each.class_name, (0, 0))
-        found[each.class_name] = branches + each.branches, covered + each.covered
-    return dict(sorted(found.items()))
+            more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:
