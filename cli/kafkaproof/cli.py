@@ -60,6 +60,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "kafkaproof.commands.fuzz:fuzz",
         "Fuzz codecs: campaigns, and triage of their findings.",
     ),
+    "power": (
+        "kafkaproof.commands.power:power_group",
+        "Mutants of real implementations: which of them the corpus sees.",
+    ),
     "pipeline": ("kafkaproof.commands.pipeline:pipeline", "Wide work on Spark: millions of cases, on any cluster."),
 }
 

@@ -1,0 +1,83 @@
+"""Mutants of real implementations, and what the corpus sees of them.
+
+A *code mutant* is an implementation with one small change.  The corpus sees it if the judge's verdict on some case
+differs from that on the unchanged implementation.  Each implementation is a `MutationTarget`, registered in `TARGETS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Final, Protocol, cast, runtime_checkable
+
+from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantResult
+
+
+class MutationTarget(Protocol):
+    """An implementation that can be mutated.  Making one is cheap; `CannotRun` says what it lacks on this machine."""
+
+    def version(self) -> str:
+        """The release that is mutated."""
+
+    def mutants(self) -> Sequence[CodeMutant]:
+        """Every mutant, in an order that depends on the release only."""
+
+    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+        """Run *mutants* and yield each result at once, in any order.  Closing the iterator ends what runs."""
+
+
+@runtime_checkable
+class CoverageTarget(MutationTarget, Protocol):
+    """A target whose branch coverage by the corpus can be measured."""
+
+    def coverage(self) -> Iterator[MethodCoverage]:
+        """Branch coverage of each method that the corpus enters."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEntry:
+    """A registered target.
+
+    Attributes:
+        place: module and class, imported when the target is used.
+        about: what is mutated and how, in sentences for the page.
+    """
+
+    place: str
+    about: str
+
+
+TARGETS: Final[dict[str, TargetEntry]] = {
+    "java-client": TargetEntry(
+        "kafka_conformance.power.java:JavaClient",
+        "Apache Kafka's Java client: the packages `common.record`, `common.compress` and `common.header`, and"
+        " `ByteUtils`. PIT makes the mutants (its default mutators, `REMOVE_CONDITIONALS` and `INLINE_CONSTS`). The"
+        " testee `java-kafka-clients` answers the decode and encode cases.",
+    ),
+}
+
+
+def known_target(name: str) -> TargetEntry:
+    """The entry of *name*.
+
+    Raises:
+        ValueError: there is none; the text has near names.
+    """
+    if entry := TARGETS.get(name):
+        return entry
+    near = get_close_matches(name, TARGETS)
+    raise ValueError(
+        f"no target {name!r}; " + (f"did you mean {near[0]}?" if near else f"known are {', '.join(TARGETS)}")
+    )
+
+
+def open_target(name: str) -> MutationTarget:
+    """The target *name*.
+
+    Raises:
+        ValueError: there is none.
+    """
+    module, _, attribute = known_target(name).place.partition(":")
+    return cast(MutationTarget, getattr(import_module(module), attribute)())

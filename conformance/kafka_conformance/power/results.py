@@ -1,0 +1,648 @@
+"""Results of mutants: the file of a run, the reviewed reasons of survivors, sums by class, and the page.
+
+A run appends one line for each mutant to its file and resumes from it.  What is kept in the repository is compact: the
+lines of the mutants that no case sees, and for each class how many were seen.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from types import TracebackType
+from typing import Any, Final, Literal, Self, get_args
+
+import msgspec
+
+from kafka_conformance.runner.results import Unusable, read_limited
+
+FORMAT: Final = "kafkaproof-mutants/1"
+COVERAGE_FORMAT: Final = "kafkaproof-coverage/1"
+SUFFIX: Final = ".ndjson"
+COVERAGE_SUFFIX: Final = ".coverage.ndjson"
+# Ids of cases that a result keeps.
+MOST_CASES: Final = 3
+MOST_BYTES: Final = 64 * 1024 * 1024
+# Reviewed reasons, one file for each target.
+REASONS: Final = Path(__file__).parent / "survivors"
+
+# seen: a verdict differs.  hang: it does not end, or ends the process.  survived: replies differ, and no verdict does.
+# same-replies: no reply differs.  not-reached: no case runs the line.
+MutantStatus = Literal["seen", "hang", "survived", "same-replies", "not-reached"]
+STATUSES: Final[tuple[MutantStatus, ...]] = get_args(MutantStatus)
+SEEN: Final = frozenset({"seen", "hang"})
+SURVIVING: Final = frozenset({"survived", "same-replies"})
+ReasonKind = Literal["equivalent", "hole"]
+
+
+class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One change of one implementation.
+
+    Attributes:
+        class_name: the class or module that is changed, with its package.
+        method: the method or function, with its signature where names are overloaded.
+        line: the line in the source of the release.
+        mutator: the kind of change.
+        index: which of several changes of that kind on the line.
+        description: the change in words.
+    """
+
+    class_name: str
+    method: str
+    line: int
+    mutator: str
+    index: int
+    description: str
+
+    @property
+    def key(self) -> tuple[str, str, int, str, int]:
+        """The identity of the mutant in one release."""
+        return self.class_name, self.method, self.line, self.mutator, self.index
+
+
+class MutantResult(CodeMutant, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The result of the corpus on a mutant.
+
+    Attributes:
+        status: see `MutantStatus`.
+        cases: ids of some cases that see it; of a mutant that survived, of cases whose replies differ.
+    """
+
+    status: MutantStatus
+    cases: tuple[str, ...] = ()
+
+
+def mutant_result(mutant: CodeMutant, status: MutantStatus, cases: Sequence[str] = ()) -> MutantResult:
+    """The result of *mutant*, with the first `MOST_CASES` of *cases*."""
+    return MutantResult(**msgspec.structs.asdict(mutant), status=status, cases=tuple(cases[:MOST_CASES]))
+
+
+class MutantRunHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The scope of a run.
+
+    Attributes:
+        format: `FORMAT`.
+        target: the name of the target.
+        version: its release.
+        corpus: the digest of the corpus.
+        population: how many mutants the target has, after `only`.
+        sample: how many of them were drawn; 0 for all.
+        seed: of the draw.
+        only: the pattern that class names had to match.
+    """
+
+    format: str
+    target: str
+    version: str
+    corpus: str
+    population: int
+    sample: int = 0
+    seed: int = 0
+    only: str = ""
+
+
+class ClassCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """In a kept result: how many mutants of a class had each status."""
+
+    class_name: str
+    counts: dict[str, int]
+
+
+class MethodCoverage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Branch coverage of a method that the corpus enters.
+
+    Attributes:
+        class_name: with its package.
+        method: name and signature.
+        line: its first line.
+        branches: how many it has.
+        covered: how many of them the corpus takes.
+        missed: lines with branches that were not taken, and how many.
+    """
+
+    class_name: str
+    method: str
+    line: int
+    branches: int
+    covered: int
+    missed: dict[int, int] = {}
+
+
+_encoder = msgspec.json.Encoder()
+_results = msgspec.json.Decoder(MutantResult)
+_headers = msgspec.json.Decoder(MutantRunHeader)
+
+
+def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list[CodeMutant]:
+    """*count* of *mutants*, or all, in an order that *seed* gives; a larger sample begins with the smaller one."""
+    drawn = Random(seed).sample(mutants, len(mutants))
+    return drawn[:count] if count else drawn
+
+
+def matching_classes(mutants: Iterable[CodeMutant], pattern: str) -> list[CodeMutant]:
+    """The mutants of the classes that *pattern* names, with or without their package; all if it is empty."""
+    return [each for each in mutants if not pattern or _class_fits(pattern, each.class_name)]
+
+
+def _class_fits(pattern: str, name: str) -> bool:
+    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[2], pattern)
+
+
+class MutantFile:
+    """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
+
+    A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
+    what an older corpus saw is seen, since cases are only added, and all other mutants run again.
+
+    Raises:
+        Unusable: the file is of another run or in use, or a line is broken.
+    """
+
+    def __init__(self, path: Path, header: MutantRunHeader, *, again: bool = False) -> None:
+        self.path, self.header, self._again = path, header, again
+        self.known: list[MutantResult] = []
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab", buffering=0)
+        try:
+            self._lock()
+            if path.stat().st_size:
+                self._resume()
+            else:
+                self._file.write(_encoder.encode(header) + b"\n")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
+
+    def _resume(self) -> None:
+        data = _content(self.path)
+        whole = data[: data.rfind(b"\n") + 1]
+        header, self.known = _parsed(self.path, whole)
+        if self._again and header.corpus != self.header.corpus:
+            header = msgspec.structs.replace(header, corpus=self.header.corpus)
+            self.known = [each for each in self.known if each.status in SEEN]
+            whole = b""  # so that the file is written again
+        same = msgspec.structs.replace(header, sample=self.header.sample)
+        if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
+            changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
+            raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
+        if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
+            self._file.truncate(0)
+            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
+
+    def append(self, result: MutantResult) -> None:
+        """Write one result; it is in the file when this returns."""
+        self._file.write(_encoder.encode(result) + b"\n")
+        self.known.append(result)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return read_limited(path, MOST_BYTES)
+    except ValueError as error:
+        raise Unusable(str(error)) from error
+
+
+def _parsed(path: Path, data: bytes) -> tuple[MutantRunHeader, list[MutantResult]]:
+    header, lines = _header_and_lines(path, data)
+    found: dict[tuple[str, str, int, str, int], MutantResult] = {}
+    for number, line in lines:
+        try:
+            result = _results.decode(line)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise Unusable(f"{path}:{number}: no result of a mutant: {error}") from error
+        if result.key in found:
+            raise Unusable(f"{path}:{number}: a second result of one mutant")
+        found[result.key] = result
+    return header, list(found.values())
+
+
+def _header_and_lines(path: Path, data: bytes) -> tuple[MutantRunHeader, list[tuple[int, bytes]]]:
+    first, *rest = data.split(b"\n")
+    try:
+        header = _headers.decode(first)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Unusable(f"{path}:1: not a result of mutants: {error}") from error
+    if header.format != FORMAT:
+        raise Unusable(f"{path}:1: the format is {header.format[:60]!r}, not {FORMAT}")
+    return header, [(number, line) for number, line in enumerate(rest, 2) if line]
+
+
+def read_mutant_run(path: Path) -> tuple[MutantRunHeader, list[MutantResult]]:
+    """Header and results of a run's file, complete or not.
+
+    Raises:
+        Unusable: it is none, or a line is broken.
+    """
+    data = _content(path)
+    return _parsed(path, data[: data.rfind(b"\n") + 1])
+
+
+# --- what is kept --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMutants:
+    """A result as it is kept.
+
+    Attributes:
+        header: of the run.
+        counts: for each class, how many mutants had each status.
+        survivors: the mutants that no case sees.
+    """
+
+    header: MutantRunHeader
+    counts: Mapping[str, Mapping[str, int]]
+    survivors: tuple[MutantResult, ...]
+
+
+def kept_mutants(header: MutantRunHeader, found: Iterable[MutantResult]) -> KeptMutants:
+    """A run as it is kept."""
+    counts: dict[str, Counter[str]] = {}
+    survivors = []
+    for result in sorted(found, key=lambda each: each.key):
+        counts.setdefault(result.class_name, Counter())[result.status] += 1
+        if result.status in SURVIVING:
+            survivors.append(result)
+    return KeptMutants(header, counts, tuple(survivors))
+
+
+def write_kept_mutants(kept: KeptMutants, path: Path) -> None:
+    """Replace *path*, as a whole or not at all."""
+    classes = [
+        ClassCount(class_name=name, counts=dict(sorted(each.items()))) for name, each in sorted(kept.counts.items())
+    ]
+    _write_lines(path, [kept.header, *classes, *kept.survivors])
+
+
+def _write_lines(path: Path, lines: Iterable[msgspec.Struct]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+    partial.replace(path)
+
+
+def read_kept_mutants(path: Path) -> KeptMutants:
+    """The kept result in *path*.
+
+    Raises:
+        Unusable: it is none, or a line is broken.
+    """
+    header, lines = _header_and_lines(path, _content(path))
+    counts: dict[str, Mapping[str, int]] = {}
+    survivors = []
+    for number, line in lines:
+        try:
+            if b'"counts":' in line:
+                count = msgspec.json.decode(line, type=ClassCount)
+                counts[count.class_name] = count.counts
+            else:
+                survivors.append(_results.decode(line))
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            raise Unusable(f"{path}:{number}: no line of a kept result: {error}") from error
+    return KeptMutants(header, counts, tuple(survivors))
+
+
+class CoverageHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The scope of a measurement: target, release and corpus."""
+
+    format: str
+    target: str
+    version: str
+    corpus: str
+
+
+def write_coverage(header: CoverageHeader, methods: Iterable[MethodCoverage], path: Path) -> None:
+    """Replace *path* by the coverage of *methods* that have branches, as a whole or not at all."""
+    ordered = sorted(methods, key=lambda each: (each.class_name, each.line, each.method))
+    _write_lines(path, [header, *(each for each in ordered if each.branches)])
+
+
+def read_coverage(path: Path) -> tuple[CoverageHeader, list[MethodCoverage]]:
+    """Header and methods of a kept coverage.
+
+    Raises:
+        Unusable: it is none.
+    """
+    first, _, rest = _content(path).partition(b"\n")
+    try:
+        header = msgspec.json.decode(first, type=CoverageHeader)
+        return header, msgspec.json.Decoder(MethodCoverage).decode_lines(rest)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise Unusable(f"{path}: no coverage: {error}") from error
+
+
+# --- reviewed reasons ----------------------------------------------------------------------------------------------
+
+
+class ReviewedReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One reviewed reason why mutants survive, or why branches are not taken; empty fields fit anything.
+
+    Attributes:
+        kind: `equivalent` (no input shows it) or `hole` (a case is missing).
+        reason: one sentence.
+        classes: patterns of class names, with or without the package.
+        method: a pattern of the method.
+        lines: lines in the release.
+        mutator: a pattern.
+        index: of the mutant.
+        description: a pattern.
+        status: one of `SURVIVING`.
+    """
+
+    kind: ReasonKind
+    reason: str
+    classes: tuple[str, ...] = ()
+    method: str = "*"
+    lines: tuple[int, ...] = ()
+    mutator: str = "*"
+    index: int | None = None
+    description: str = "*"
+    status: str = ""
+
+    def fits(self, result: MutantResult) -> bool:
+        """Whether it is about *result*."""
+        return (
+            (not self.classes or any(_class_fits(each, result.class_name) for each in self.classes))
+            and fnmatchcase(result.method, self.method)
+            and (not self.lines or result.line in self.lines)
+            and fnmatchcase(result.mutator, self.mutator)
+            and self.index in (None, result.index)
+            and fnmatchcase(result.description, self.description)
+            and self.status in ("", result.status)
+        )
+
+
+class BranchReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Why the corpus does not take branches of a method; without `lines`, any of them."""
+
+    reason: str
+    classes: tuple[str, ...]
+    method: str = "*"
+    lines: tuple[int, ...] = ()
+
+    def covers(self, method: MethodCoverage, line: int) -> bool:
+        """Whether it is about the branches on *line* of *method*."""
+        return (
+            any(_class_fits(each, method.class_name) for each in self.classes)
+            and fnmatchcase(method.method, self.method)
+            and (not self.lines or line in self.lines)
+        )
+
+
+class ReviewFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The reviewed reasons of a target: `[[mutant]]` and `[[branch]]`, of which the first that fits counts."""
+
+    mutant: tuple[ReviewedReason, ...] = ()
+    branch: tuple[BranchReason, ...] = ()
+
+    def of(self, result: MutantResult) -> ReviewedReason | None:
+        """The reason of a survivor; None if it was not reviewed."""
+        return next((each for each in self.mutant if each.fits(result)), None)
+
+    def of_branch(self, method: MethodCoverage, line: int) -> BranchReason | None:
+        """The reason why branches on *line* are not taken."""
+        return next((each for each in self.branch if each.covers(method, line)), None)
+
+
+def load_reviews(target: str, folder: Path = REASONS) -> ReviewFile:
+    """The reviewed reasons of *target*; none if there is no file.
+
+    Raises:
+        Unusable: the file has another form.
+    """
+    path = folder / f"{target}.toml"
+    if not path.is_file():
+        return ReviewFile()
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), ReviewFile)
+    except (ValueError, msgspec.ValidationError) as error:
+        raise Unusable(f"{path}: {error}") from error
+
+
+# --- sums ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class MutantSum:
+    """Mutants of one class, or of all."""
+
+    mutants: int = 0
+    reached: int = 0
+    seen: int = 0
+    equivalent: int = 0
+    holes: int = 0
+    unreviewed: int = 0
+
+    @property
+    def share(self) -> float:
+        """The share of those that are seen, of those that are not equivalent; unreviewed survivors count as unseen."""
+        counted = self.seen + self.holes + self.unreviewed
+        return self.seen / counted if counted else 1.0
+
+    def add(self, other: MutantSum) -> None:
+        """Add the numbers of *other*."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSum:
+    """The sums of a target: by class, in all, and its survivors with their reasons."""
+
+    kept: KeptMutants
+    classes: Mapping[str, MutantSum]
+    survivors: tuple[tuple[MutantResult, ReviewedReason | None], ...]
+    total: MutantSum = field(default_factory=MutantSum)
+
+
+def summarise_mutants(kept: KeptMutants, reviews: ReviewFile) -> TargetSum:
+    """Sums of *kept* by class; a survivor is equivalent or a hole only by a reviewed reason."""
+    classes = {name: _of_counts(counts) for name, counts in kept.counts.items()}
+    survivors = tuple((each, reviews.of(each)) for each in kept.survivors)
+    for result, review in survivors:
+        one = classes.setdefault(result.class_name, MutantSum())
+        if review is None:
+            one.unreviewed += 1
+        elif review.kind == "equivalent":
+            one.equivalent += 1
+        else:
+            one.holes += 1
+    found = TargetSum(kept, classes, survivors)
+    for one in classes.values():
+        found.total.add(one)
+    return found
+
+
+def _of_counts(counts: Mapping[str, int]) -> MutantSum:
+    total = sum(counts.values())
+    return MutantSum(total, total - counts.get("not-reached", 0), sum(counts.get(each, 0) for each in SEEN))
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+HEAD: Final = """\
+# Power
+
+This page is written by `kafkaproof power page` from the kept results in `results/power` and the reviewed reasons in
+`kafka_conformance/power/survivors`.
+
+How much of what can be wrong does the corpus see? A *mutant* is a real implementation with one small change: a
+condition turned around, a constant replaced, a call left out. A mutant is **seen** if the judge's verdict on some
+case differs from that on the unchanged implementation; one that hangs, or ends its process, is seen too. A survivor
+is **equivalent** if no input shows it, and a **hole** if a case is missing; a reviewer wrote the reason of each. The
+share is that of the mutants seen among those that are not equivalent, and a survivor without a review counts as not
+seen. Mutants on lines that no case runs are counted apart.
+
+`kafkaproof power mutants TARGET` runs the mutants of a target and `kafkaproof power survivors TARGET` lists each
+survivor with its change and reason. `kafkaproof power coverage TARGET` measures branches.
+"""
+# Longest text of a hole's change.
+_CHANGE: Final = 110
+# Holes of a target, and places of one reason, that the page names.
+_MOST_ROWS: Final = 12
+_MOST_PLACES: Final = 3
+
+
+def power_page(
+    kept: Sequence[TargetSum],
+    coverage: Mapping[str, Sequence[MethodCoverage]],
+    reviews: Callable[[str], ReviewFile],
+    about: Callable[[str], str],
+) -> str:
+    """The page as Markdown."""
+    parts = [HEAD, _overview(kept)]
+    for each in kept:
+        parts.append("\n".join(_section(each, about(each.kept.header.target))))
+        name = each.kept.header.target
+        if name in coverage:
+            parts.append("\n".join(_coverage_section(coverage[name], reviews(name))))
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def _overview(kept: Sequence[TargetSum]) -> str:
+    rows = [
+        "| target | mutants | reached | seen | equivalent | holes | not reviewed | share |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    rows += [
+        f"| [{each.kept.header.target} {each.kept.header.version}](#{each.kept.header.target}) | {_cells(each.total)}"
+        for each in kept
+    ]
+    return "\n".join(rows)
+
+
+def _cells(one: MutantSum) -> str:
+    numbers = (one.mutants, one.reached, one.seen, one.equivalent, one.holes, one.unreviewed)
+    return " | ".join(f"{number:,}" for number in numbers) + f" | {_percent(one.share)} |"
+
+
+def _percent(share: float) -> str:
+    return f"{int(share * 1000) / 10:.1f} %"  # never rounded up
+
+
+def _section(each: TargetSum, about: str) -> Iterator[str]:
+    header = each.kept.header
+    yield f"## {header.target}\n"
+    drawn = (
+        f"a sample of {header.sample:,} of {header.population:,} mutants, seed {header.seed}"
+        if header.sample
+        else "all mutants"
+    )
+    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
+    yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    rows: dict[str, MutantSum] = {}
+    for name, one in sorted(each.classes.items()):
+        rows.setdefault(_short(name), MutantSum()).add(one)
+    rest, names = MutantSum(), []
+    for name, one in rows.items():
+        if one.reached > one.seen:
+            yield f"| `{name}` | {_cells(one)}"
+        elif one.reached:
+            rest.add(one)
+            names.append(f"`{name}`")
+    if names:
+        yield f"| {', '.join(names)} | {_cells(rest)}"
+    holes = [(result, review) for result, review in each.survivors if review is not None and review.kind == "hole"]
+    if holes:
+        yield "\n| hole | change | missing |\n|---|---|---|"
+        for result, review in holes[:_MOST_ROWS]:
+            place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
+            yield f"| {place} | {_cell(result.description)} | {_cell(review.reason)} |"
+    if len(holes) > _MOST_ROWS:
+        yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+
+
+def _short(name: str) -> str:
+    """The name of a class without its package; inner classes count for the outer one."""
+    return name.rpartition(".")[2].partition("$")[0]
+
+
+def _cell(text: str) -> str:
+    return text[:_CHANGE].replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+
+
+def _coverage_section(methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
+    branches, covered = sum(each.branches for each in methods), sum(each.covered for each in methods)
+    reasoned = sum(
+        count for each in methods for line, count in each.missed.items() if reviews.of_branch(each, line) is not None
+    )
+    yield "### Branches\n"
+    share = _percent(covered / branches if branches else 1.0)
+    yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
+    yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
+    grouped: dict[str, list[str]] = {}
+    for each in methods:
+        for line in each.missed:
+            review = reviews.of_branch(each, line)
+            place = f"`{_short(each.class_name)}.{each.method.partition('(')[0]}:{line}`"
+            grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
+    if grouped:
+        yield "| branches not taken | why |\n|---|---|"
+        for reason, places in grouped.items():
+            more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
+
+
+def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:
+    """The page about all results kept in *folder*.
+
+    Raises:
+        Unusable: a kept result or a file of reasons has another form.
+    """
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    coverage = {header.target: methods for header, methods in map(read_coverage, files_of_coverage(files))}
+    kept = [read_kept_mutants(each) for each in files if not each.name.endswith(COVERAGE_SUFFIX)]
+    sums = [summarise_mutants(each, load_reviews(each.header.target, reasons)) for each in kept]
+    return power_page(sums, coverage, lambda name: load_reviews(name, reasons), about)
+
+
+def files_of_coverage(files: Iterable[Path]) -> list[Path]:
+    """Those of *files* that hold coverage."""
+    return [each for each in files if each.name.endswith(COVERAGE_SUFFIX)]
+
+
+def survivor_document(result: MutantResult, review: ReviewedReason | None) -> dict[str, Any]:
+    """A survivor as `--json` prints it."""
+    reviewed = {"kind": review.kind, "reason": review.reason} if review else {"kind": "unreviewed", "reason": ""}
+    fields: dict[str, Any] = msgspec.to_builtins(result)
+    return fields | reviewed

@@ -1,0 +1,209 @@
+"""Results of mutants: the file of a run resumes, reasons decide the sums, and the page follows from what is kept."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from msgspec.structs import replace
+
+from kafka_conformance.power import TARGETS
+from kafka_conformance.power.results import (
+    FORMAT,
+    REASONS,
+    STATUSES,
+    CodeMutant,
+    CoverageHeader,
+    MethodCoverage,
+    MutantFile,
+    MutantResult,
+    MutantRunHeader,
+    MutantStatus,
+    kept_mutants,
+    load_reviews,
+    matching_classes,
+    mutant_result,
+    page_of,
+    read_coverage,
+    read_kept_mutants,
+    read_mutant_run,
+    sample_mutants,
+    summarise_mutants,
+    write_coverage,
+    write_kept_mutants,
+)
+from kafka_conformance.runner.results import Unusable
+from kafkaproof.cli import kafkaproof
+
+HEADER = MutantRunHeader(format=FORMAT, target="java-client", version="4.4.0", corpus="ab" * 32, population=3)
+
+
+def mutant(line: int = 7, name: str = "org.example.Batch") -> CodeMutant:
+    """A mutant on *line* of a class."""
+    return CodeMutant(class_name=name, method="size()I", line=line, mutator="MATH", index=1, description="+ became -")
+
+
+@st.composite
+def results(draw: DrawFn) -> list[MutantResult]:
+    """Results of different mutants, with any text."""
+    lines = draw(st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=5))
+    text = st.text(max_size=20)
+    return [
+        MutantResult(
+            class_name=draw(text), method=draw(text), line=line, mutator=draw(text), index=draw(st.integers(0, 99)),
+            description=draw(text), status=draw(st.sampled_from(STATUSES)),
+            cases=tuple(draw(st.lists(text, max_size=3))),
+        )
+        for line in lines
+    ]  # fmt: skip
+
+
+@settings(max_examples=25)
+@given(found=results(), cut=st.integers(0, 400))
+def test_cut_file_resumes(found: list[MutantResult], cut: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A file that was cut anywhere after its header keeps its whole lines, and the rest can be appended again."""
+    path = tmp_path_factory.mktemp("cut") / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        for result in found:
+            file.append(result)
+    whole = path.read_bytes()
+    start = whole.index(b"\n") + 1
+    path.write_bytes(whole[: max(start, len(whole) - cut)])
+    with MutantFile(path, HEADER) as file:
+        assert file.known == found[: len(file.known)]
+        for result in found[len(file.known) :]:
+            file.append(result)
+    assert path.read_bytes() == whole
+    assert read_mutant_run(path) == (HEADER, found)
+
+
+@settings(max_examples=25)
+@given(found=results())
+def test_kept_result_round_trip(found: list[MutantResult], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A kept result is read as it was written, and has every mutant in its counts."""
+    path = tmp_path_factory.mktemp("kept") / "java-client.ndjson"
+    kept = kept_mutants(HEADER, found)
+    write_kept_mutants(kept, path)
+    assert read_kept_mutants(path) == kept
+    assert sum(sum(counts.values()) for counts in kept.counts.values()) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{}\n", "not a result of mutants"),
+        (b'{"format":"kafkaproof-kept/1"}\n', "not a result of mutants"),
+        (b"\xff\xfe\n", "not a result of mutants"),
+    ],
+)
+def test_foreign_file_is_refused(content: bytes, problem: str, tmp_path: Path) -> None:
+    """A file of another kind is named with what is wrong, and is not changed."""
+    path = tmp_path / "run.ndjson"
+    path.write_bytes(content)
+    with pytest.raises(Unusable, match=problem):
+        MutantFile(path, HEADER)
+    assert path.read_bytes() == content
+
+
+def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
+    """A run with another corpus, a line that is no result, and a second result of one mutant end with the place."""
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        file.append(mutant_result(mutant(), "seen"))
+        with pytest.raises(Unusable, match=r"another run writes there"):
+            MutantFile(path, HEADER)
+    with pytest.raises(Unusable, match=r"another run \(corpus\)"):
+        MutantFile(path, replace(HEADER, corpus=""))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"status":"gone"}\n')
+    with pytest.raises(Unusable, match=r"run.ndjson:3: "):
+        MutantFile(path, HEADER)
+    path.write_bytes(whole + whole.splitlines(keepends=True)[1])
+    with pytest.raises(Unusable, match=r"run.ndjson:3: a second result"):
+        read_mutant_run(path)
+
+
+def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
+    """With `again` a run on another corpus keeps what was seen, and runs all other mutants again."""
+    path = tmp_path / "run.ndjson"
+    states: tuple[MutantStatus, ...] = ("seen", "hang", "survived", "same-replies", "not-reached")
+    with MutantFile(path, HEADER) as file:
+        for line, status in enumerate(states):
+            file.append(mutant_result(mutant(line), status))
+    with MutantFile(path, replace(HEADER, corpus="cd" * 32), again=True) as file:
+        assert [each.status for each in file.known] == ["seen", "hang"]
+    header, found = read_mutant_run(path)
+    assert (header.corpus, len(found)) == ("cd" * 32, 2)
+
+
+def test_sample_is_repeatable(tmp_path: Path) -> None:
+    """A seed draws the same mutants, a larger sample begins with a smaller one and continues its file."""
+    mutants = [mutant(line) for line in range(100)]
+    drawn = sample_mutants(mutants, 10, 1)
+    assert drawn == sample_mutants(mutants, 0, 1)[:10] != sample_mutants(mutants, 10, 2)
+    assert set(sample_mutants(mutants, 0, 1)) == set(mutants)
+    with MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=10)) as file:
+        file.append(mutant_result(drawn[0], "seen"))
+    with MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=20)) as file:
+        assert len(file.known) == 1
+    assert read_mutant_run(tmp_path / "run.ndjson")[0].sample == 20
+    with pytest.raises(Unusable, match=r"another run \(sample\)"):
+        MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=10))
+    assert matching_classes(mutants, "Bat*") == matching_classes(mutants, "org.*") == mutants
+    assert matching_classes(mutants, "Record") == []
+
+
+def test_reasons_decide_the_sums(tmp_path: Path) -> None:
+    """The first reason that fits counts; a survivor without one counts as not seen."""
+    (tmp_path / "java-client.toml").write_text(
+        "[[mutant]]\nkind = 'equivalent'\nreason = 'A size of a buffer.'\nclasses = ['Batch']\nlines = [2]\n"
+        "[[mutant]]\nkind = 'hole'\nreason = 'No case has it.'\nlines = [2, 3]\n",
+        encoding="utf-8",
+    )
+    states: tuple[MutantStatus, ...] = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
+    found = [mutant_result(mutant(line), status) for line, status in enumerate(states, 1)]
+    total = summarise_mutants(kept_mutants(HEADER, found), load_reviews("java-client", tmp_path)).total
+    assert (total.mutants, total.reached, total.seen) == (6, 5, 2)
+    assert (total.equivalent, total.holes, total.unreviewed) == (1, 1, 1)
+    assert total.share == 0.5
+    (tmp_path / "java-client.toml").write_text("[[mutant]]\nkind = 'dull'\nreason = ''\n", encoding="utf-8")
+    with pytest.raises(Unusable, match=r"java-client.toml: .*kind"):
+        load_reviews("java-client", tmp_path)
+
+
+def test_page_follows_from_what_is_kept(tmp_path: Path) -> None:
+    """The page has the share of each class, each hole, and the branches that are not taken."""
+    kept = kept_mutants(HEADER, [mutant_result(mutant(1), "seen"), mutant_result(mutant(2), "survived")])
+    write_kept_mutants(kept, tmp_path / "java-client.ndjson")
+    method = MethodCoverage(
+        class_name="org.example.Batch", method="size()I", line=1, branches=4, covered=3, missed={2: 1}
+    )
+    header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
+    write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
+    assert read_coverage(tmp_path / "java-client.coverage.ndjson") == (header, [method])
+    (tmp_path / "java-client.toml").write_text(
+        "[[mutant]]\nkind = 'hole'\nreason = 'No case has a | in it.'\n"
+        "[[branch]]\nclasses = ['Batch']\nreason = 'An overflow.'\n",
+        encoding="utf-8",
+    )
+    page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "| `Batch` | 2 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
+    assert "No case has a \\| in it." in page
+    assert "3 of 4 branches (75.0 %)" in page
+    assert "| `Batch.size:2` | An overflow. |" in page
+
+
+def test_committed_page_is_current() -> None:
+    """docs/power.md is what the kept results and reasons give."""
+    done = CliRunner().invoke(kafkaproof, ["power", "page", "--check"])
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_every_file_of_reasons_has_a_target() -> None:
+    """Files of reasons are named after targets, and a misspelled target is answered with the near name."""
+    assert {path.stem for path in REASONS.glob("*.toml")} <= set(TARGETS)
+    done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-clint"])
+    assert done.exit_code == 2
+    assert "did you mean java-client?" in done.output
