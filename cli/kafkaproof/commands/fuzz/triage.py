@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -28,9 +28,12 @@ from kafka_fuzz.triage.night import read_night
 from kafka_fuzz.triage.report import write_reports
 from kafka_fuzz.triage.run import triage_and_write
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
+from kafkaproof.commands.fuzz import find_checkout
 from kafkaproof.commands.fuzz.run import campaign_option
 
 RUNS: Final = 5000
+# For shrinking all findings of a campaign: an evening's campaign is triaged while a person waits.
+ALL_SECONDS: Final = 200.0
 existing = click.Path(path_type=Path, exists=True)
 
 
@@ -61,7 +64,9 @@ def triage(
     _reserve(*roots)
     try:
         old, printer = against or last_night(roots[0]), progress_printer(quiet=as_json)
-        findings = triage_and_write(roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs)
+        findings = triage_and_write(
+            roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs, **shared_settings()
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
@@ -69,6 +74,12 @@ def triage(
     else:
         print_causes(findings, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
+
+
+def shared_settings() -> dict[str, Any]:
+    """The kept results of the checkout, if there is one, and the seconds for shrinking all findings."""
+    checkout = find_checkout()
+    return {"results": checkout and checkout / "results", "total": ALL_SECONDS}
 
 
 def _reserve(*folders: Path) -> None:
@@ -89,18 +100,23 @@ def progress_printer(*, quiet: bool) -> Callable[[str], None]:
 
 def print_causes(findings: list[TriagedFinding], folder: Path, *, every: bool) -> None:
     """A line for each cause, with its smallest find, and how many of which state."""
-    for (target, cause), some in by_cause(findings).items():
+    for (library, cause), some in by_cause(findings).items():
         open_ = [finding for finding in some if every or finding.state != "known"]
         if open_:
             new = sum(finding.state == "new" for finding in some)
             best = smallest(open_)
-            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
+            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {library}: {cause}"
             click.echo(printable(line + (f"  ({len(some)} findings, {new} new)" if len(some) > 1 else ""), 220))
     keys = sum(len(finding.keys) for finding in findings)
     counts = Counter(finding.state for finding in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
-    causes = len(by_cause(findings))
-    click.echo(f"{len(findings)} findings of {causes} causes, from {keys} keys: {summary}  ·  {folder / 'README.md'}")
+    causes = by_cause(findings).values()
+    news = sum(any(finding.state == "new" for finding in some) for some in causes)
+    reviewed = sum(bool(some[0].reviewed) for some in causes)
+    click.echo(
+        f"{len(findings)} findings from {keys} keys: {summary}; {len(causes)} causes: {news} new, {reviewed} reviewed"
+        f"  ·  {folder / 'README.md'}"
+    )
 
 
 # Targets at a time.
@@ -131,7 +147,8 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
         if against is not None or is_stale(directory):
             old = against or last_night(directory)
             printer = progress_printer(quiet=as_json)
-            triage_and_write([directory], old, printer, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS)
+            settings = shared_settings() | {"budget": Budget(RUNS, 10.0), "every": False, "jobs": JOBS}
+            triage_and_write([directory], old, printer, **settings)
         night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
