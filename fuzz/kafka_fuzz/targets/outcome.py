@@ -12,6 +12,7 @@ fault in the input.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, cast, get_args
 
 import msgspec
@@ -208,6 +209,8 @@ _PHRASE_OF_GROUP: Final = {
     "TXN": "a broken transaction marker", "KRF": "a broken control record", "SIZ": "an impossible size",
 }  # fmt: skip
 VALID_BYTES: Final = "valid bytes"
+# A rule as the last part of a key, and what may follow it.
+_RULE: Final = re.compile(r"(?P<rule>[A-Z][A-Z0-9]{2}-\d{2})( \w+)?$")
 
 
 def fault_phrase(rule: str) -> str:
@@ -229,6 +232,23 @@ def fault_class(rule: str) -> str:
     """
     phrase = _PHRASE_OF.get(rule)
     return FAULT_PHRASES[phrase][0] if phrase else rule.partition("-")[0]
+
+
+@lru_cache(maxsize=8192)
+def corpus_key(key: str) -> str:
+    """*key* without what a finding has and a case has not, or what keys of earlier versions had.
+
+    Accepted bytes lose the fault, since cases have none.  The rule of a hang or of too much memory becomes its class.
+
+    >>> corpus_key("mine|accepts_invalid|error|HDR-14 record_count_too_low"), corpus_key("mine|hang||HDR-14")
+    ('mine|accepts_invalid|error|HDR-14', 'mine|hang||HDR-13')
+    """
+    before, _, last = key.rpartition("|")
+    found = _RULE.match(last)
+    if found is None:
+        return key
+    costs = any(f"|{kind}|" in before for kind in ("hang", "memory", "amplification"))
+    return f"{before}|{fault_class(found['rule']) if costs else found['rule']}"
 
 
 OutcomeClass = Literal[

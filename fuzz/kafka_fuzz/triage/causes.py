@@ -69,12 +69,15 @@ _OUTER: Final = re.compile(
     r"^(?:Request error|Invalid response|Read error|Cannot read (?:versioned )?data|Malformed data): "
 )
 _PATH: Final = re.compile(r"^(?:batches|records|headers|next_offset|stalled|data|error)[\w.]*$")
+_NUMBER: Final = re.compile(r"-?\d+")
 _NUMBERS: Final = re.compile(r": expected (?P<expected>\S+), got (?P<given>\S+)$")
 # Kinds whose cause is the broken rule, whatever the testee said.
 _BY_RULE: Final = ("accepts_invalid", "hang", "memory", "amplification")
 # Outcomes of a campaign for those of a certificate.
 _OUTCOMES: Final = {"wrong_error": "leaked_exception"}
 MAX_HEADING: Final = 110
+# Characters of an error text within a heading that names a function, too.
+MAX_ERROR: Final = 60
 
 
 class FindingTraits(NamedTuple):
@@ -134,12 +137,12 @@ class CauseIndex:
     Attributes:
         votes: the causes of cases, by testee or library and a level of traits; empty for unreviewed ones.
         shown: a case for each of them.
-        causes: the reviewed causes that cases with bytes show, by testee.
+        causes: the reviewed causes that cases show, each with one of them, by testee and operation.
     """
 
     votes: defaultdict[tuple[str, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     shown: dict[tuple[str, ...], str] = field(default_factory=dict)
-    causes: dict[str, dict[str, str]] = field(default_factory=dict)
+    causes: defaultdict[tuple[str, str], dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, testee: str, traits: FindingTraits, cause: str, case: str) -> None:
         """Add a case with the *cause*, an id of the library of *testee*, or empty."""
@@ -173,7 +176,6 @@ def kept_index(folder: Path) -> CauseIndex:
 def _add_kept(index: CauseIndex, kept: KeptResult, cases: dict[str, Case]) -> None:
     testee = row_name(kept.header.testee)
     causes = causes_of(testee)
-    known = index.causes.setdefault(testee, {})
     for line in kept.lines.values():
         case = cases.get(line.case)
         if case is None or line.outcome == "agree" or line.outcome in OPEN:
@@ -183,8 +185,9 @@ def _add_kept(index: CauseIndex, kept: KeptResult, cases: dict[str, Case]) -> No
         if traits is None:
             continue
         index.add(testee, traits, found.id if found else "", case.id)
-        if found and isinstance(case.input, bytes) and case.expect.verdict != "acceptable":
-            known.setdefault(found.id, case.id)
+        # What cases leave open is no defect.
+        if found and case.expect.verdict != "acceptable":
+            index.causes[testee, case.op].setdefault(found.id, case.id)
 
 
 def _case_traits(case: Case, line: Any) -> FindingTraits | None:
@@ -228,9 +231,9 @@ def _ending_fields(seen: dict[str, Any], kind: str) -> dict[str, Any]:
 def _wrong_data(line: Any) -> str:
     relation = ""
     if found := _NUMBERS.search(line.why):
-        values = [int(text) if re.fullmatch(r"-?\d+", text) else text for text in found.groups()]
-        if all(isinstance(value, int) for value in values):
-            relation = value_relation(Difference(line.field, *values))
+        expected, given = found["expected"], found["given"]
+        if _NUMBER.fullmatch(expected) and _NUMBER.fullmatch(given):
+            relation = value_relation(Difference(line.field, int(expected), int(given)))
     return f"{plain_path(line.field)} {relation}".strip()
 
 
@@ -355,7 +358,7 @@ def _crash_words(detail: str) -> str:
         return _SIGNALS.get(signal[1], f"signal {signal[1]}") + signal[2]
     if detail.startswith(("SIG", "exit code")):
         return detail
-    return f"the error “{detail}”" if detail else "an unreadable answer"
+    return f"the error “{_plain_words(detail)[:MAX_ERROR]}”" if detail else "an unreadable answer"
 
 
 def _leak_sentence(detail: str, rule: str) -> str:

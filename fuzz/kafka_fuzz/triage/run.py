@@ -86,7 +86,7 @@ def triaged(
     last = last_keys(against) if against is not None else Last()
     known = already_known(roots[0])
     index = kept_index(results) if results is not None else CauseIndex()
-    headings = {key: _heading(index, each) for key, each in findings.items()}
+    headings = {key: finding_heading(index, each) for key, each in findings.items()}
     chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, known))
     if total is not None and chosen:
         budget = budget._replace(seconds=min(budget.seconds, total * jobs / len(chosen)))
@@ -101,7 +101,8 @@ def triaged(
     return related(deduplicate((_stated(each, last, known) for each in made), went_by))
 
 
-def _heading(index: CauseIndex, each: Smallest) -> Heading:
+def finding_heading(index: CauseIndex, each: Smallest) -> Heading:
+    """The heading of a finding as it was found."""
     outcome = each.finding.outcome
     return heading_of(index, outcome, _right(each.finding.mode, each.data, outcome), each.data)
 

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import click
 
@@ -28,8 +28,7 @@ from kafka_fuzz.triage.night import read_night
 from kafka_fuzz.triage.report import write_reports
 from kafka_fuzz.triage.run import triage_and_write
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
-from kafkaproof.commands.fuzz import find_checkout
-from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.fuzz.run import campaign_option, kept_results, results_option
 
 RUNS: Final = 5000
 # For shrinking all findings of a campaign: an evening's campaign is triaged while a person waits.
@@ -46,13 +45,21 @@ existing = click.Path(path_type=Path, exists=True)
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For shrinking one.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
 @click.option("--all", "every", is_flag=True, help="Shrink and list all findings: known ones, and all of each cause.")
+@results_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def triage(
-    directories: tuple[Path, ...], against: Path | None, seconds: float, jobs: int, every: bool, as_json: bool
+    directories: tuple[Path, ...],
+    against: Path | None,
+    seconds: float,
+    jobs: int,
+    every: bool,
+    results: Path | None,
+    as_json: bool,
 ) -> NoReturn:
     """Deduplicate and shrink findings, and draft a case for each below DIR/triage.
 
-    Prints a line for each cause: its number of findings, and its smallest input.  Without --against, the findings are
+    Prints a line for each cause: its number of findings, and its smallest input.  Findings that look like cases of
+    the kept results have the reviewed cause of these, and are known.  Without --against, the findings are
     compared with the triage before the last rounds, which is kept as DIR/previous, or with a campaign that you put
     there.
 
@@ -64,8 +71,10 @@ def triage(
     _reserve(*roots)
     try:
         old, printer = against or last_night(roots[0]), progress_printer(quiet=as_json)
+        total = None if every else ALL_SECONDS
+        budget = Budget(RUNS, seconds)
         findings = triage_and_write(
-            roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs, **shared_settings()
+            roots, old, printer, budget=budget, every=every, jobs=jobs, results=results, total=total
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -74,12 +83,6 @@ def triage(
     else:
         print_causes(findings, roots[0] / FOLDER, every=every)
     sys.exit(DISAGREEMENTS if any(finding.state == "new" for finding in findings) else OK)
-
-
-def shared_settings() -> dict[str, Any]:
-    """The kept results of the checkout, if there is one, and the seconds for shrinking all findings."""
-    checkout = find_checkout()
-    return {"results": checkout and checkout / "results", "total": ALL_SECONDS}
 
 
 def _reserve(*folders: Path) -> None:
@@ -147,8 +150,8 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
         if against is not None or is_stale(directory):
             old = against or last_night(directory)
             printer = progress_printer(quiet=as_json)
-            settings = shared_settings() | {"budget": Budget(RUNS, 10.0), "every": False, "jobs": JOBS}
-            triage_and_write([directory], old, printer, **settings)
+            settings = {"budget": Budget(RUNS, 10.0), "every": False, "jobs": JOBS, "total": ALL_SECONDS}
+            triage_and_write([directory], old, printer, results=kept_results(), **settings)
         night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
