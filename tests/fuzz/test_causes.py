@@ -35,7 +35,9 @@ from kafka_records.rules import all_rules
 ROOT = Path(__file__).parents[2]
 # A form such as "accepts invalid: records (malformed, REC)" or "wrong data: batches.length: NST".
 GROUPS = "|".join(sorted({rule.group for rule in all_rules()}))
-OLD_FORM = re.compile(rf"^[a-z ]+: |\([a-z]+, ({GROUPS})\)|: ({GROUPS})$|wrong_data|_invalid|_valid|_exception|\b({GROUPS})-\d\d\b|#|\|")
+OLD_FORM = re.compile(
+    rf"^[a-z ]+: |\([a-z]+, ({GROUPS})\)|: ({GROUPS})$|wrong_data|_invalid|_valid|_exception|\b({GROUPS})-\d\d\b|#|\|"
+)
 
 
 def corpus_outcomes() -> list[tuple[Outcome, str]]:

@@ -13,7 +13,9 @@ from kafka_conformance.testees.protocol import CodecAnswer, Refusal
 from kafka_corpus.wire import to_wire
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared
 from kafka_fuzz.mutate import Mutant, for_cell
-from kafka_fuzz.mutate.model import reachable
+from kafka_fuzz.mutate.faults import FAULTS
+from kafka_fuzz.mutate.model import draw_oddity, reachable, with_fault
+from kafka_fuzz.mutate.mutant import AFTER_ODDITY
 from kafka_fuzz.targets.outcome import Outcome, corpus_key, normalized_message, value_relation
 from kafka_fuzz.triage.causes import heading_sentence
 
@@ -51,6 +53,16 @@ def test_codecs_are_no_causes(fault: str) -> None:
     assert len(keys(some, TAKEN)) == len({each.rule for each in some}) == 1
     assert all(key.endswith(f" {fault}") for key in keys(some, TAKEN))
     assert {corpus_key(key) for key in keys(some, TAKEN)} == keys([*map(unlabelled, some)], TAKEN)
+
+
+def test_an_oddity_before_a_fault_is_no_fault() -> None:
+    """The key of a compound input names its last fault, not the odd entry before it; so does what is skipped."""
+    cell = next(cell for cell in sorted(reachable()) if cell.fault == "varint_too_long" and cell.position == "last")
+    rng = Random(1)
+    compound = Prepared(with_fault(rng, FAULTS[cell.fault], cell, draw_oddity(rng)))
+    assert compound.mutant.labels[0] == AFTER_ODDITY
+    assert (compound.fault, compound.cause) == (cell.fault, cell.fault)
+    assert keys([compound], CodecAnswer(batches=compound.wire)) == keys(prepared_for(cell.fault)[:1], TAKEN)
 
 
 def test_rules_are_causes() -> None:

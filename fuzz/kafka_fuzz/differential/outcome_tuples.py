@@ -27,7 +27,7 @@ from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
 from kafka_corpus.case import Case
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import first_entry_spans
+from kafka_fuzz.mutate.mutant import first_entry_spans, known_fault
 from kafka_fuzz.targets.codecs import LIMITS, judged_result, right_answer
 from kafka_fuzz.targets.outcome import (
     ENDINGS,
@@ -104,8 +104,7 @@ class Prepared:
     @property
     def fault(self) -> str:
         """The label of the fault; empty if none is known."""
-        known = self.mutant.expected is not None and self.mutant.labels
-        return self.mutant.labels[0] if known else ""
+        return known_fault(self.mutant)
 
     @cached_property
     def unfollowable(self) -> bool:

@@ -18,6 +18,7 @@ from typing import ClassVar, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from kafka_conformance.judge.compare import Difference
 from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import known_fault
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message, value_relation
 
 # Whether a frame is in a loop that is known to be endless.
@@ -158,7 +159,7 @@ class Target:
         return outcome
 
     def _once(self, mutant: Mutant) -> Outcome:
-        fault = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
+        fault = known_fault(mutant)
         result = self._guarded(mutant)
         relation = value_relation(result.difference) if result.difference else ""
         return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why, relation)

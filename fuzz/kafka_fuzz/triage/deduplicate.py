@@ -214,7 +214,7 @@ def smallest(findings: Iterable[TriagedFinding]) -> TriagedFinding:
 
 
 def _one(group: list[TriagedFinding], went_by: Collection[str]) -> TriagedFinding:
-    first = min(group, key=lambda each: (each.state == "new", each.found, each.key))
+    first = min(group, key=lambda each: (each.state == "new", bool(each.why_not), each.found, each.key))
     # Another input, or a smaller one, does not change the name.
     key = min((each.key for each in group), key=lambda key: (key not in went_by, key))
     states: list[State] = [each.state for each in group]

@@ -120,7 +120,10 @@ def _leaders(findings: dict[str, Smallest], headings: dict[str, Heading], known:
 
 
 def _under_their_leaders(made: list[TriagedFinding], headings: dict[str, Heading]) -> list[TriagedFinding]:
-    """Findings that were not shrunk get the heading that the shrunk one of their group has now."""
+    """Findings that were not shrunk get the heading that the shrunk one of their group has now.
+
+    Those with its outcome are the same finding, and get its input.
+    """
     now = {
         (headings[key].library, headings[key].title): each
         for each in made
@@ -129,11 +132,19 @@ def _under_their_leaders(made: list[TriagedFinding], headings: dict[str, Heading
         if key in headings
     }
     return [
-        msgspec.structs.replace(each, cause=leader.cause, library=leader.library, reviewed=leader.reviewed)
+        _under(leader, each)
         if each.why_not == SMALLER and (leader := now.get((each.library, each.cause))) is not None
         else each
         for each in made
     ]
+
+
+def _under(leader: TriagedFinding, each: TriagedFinding) -> TriagedFinding:
+    moved = msgspec.structs.replace(each, cause=leader.cause, library=leader.library, reviewed=leader.reviewed)
+    one, other = leader.outcome, each.outcome
+    if (one.target, one.kind, one.detail, leader.mode) != (other.target, other.kind, other.detail, each.mode):
+        return moved
+    return msgspec.structs.replace(moved, data=leader.data, outcome=leader.outcome, right=leader.right)
 
 
 def triage_and_write(
