@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 import kafka_records
 from kafka_conformance.causes import ReviewedCause, causes_of, library_of, reviewed_cause
 from kafka_conformance.judge.compare import Difference
@@ -69,8 +71,9 @@ _OUTER: Final = re.compile(
     r"^(?:Request error|Invalid response|Read error|Cannot read (?:versioned )?data|Malformed data): "
 )
 _PATH: Final = re.compile(r"^(?:batches|records|headers|next_offset|stalled|data|error)[\w.]*$")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _NUMBER: Final = re.compile(r"-?\d+")
-_NUMBERS: Final = re.compile(r": expected (?P<expected>\S+), got (?P<given>\S+)$")
+_VALUES: Final = re.compile(r": expected (\S+|\".*\"), got (\S+|\".*\")$")
 # Kinds whose cause is the broken rule, whatever the testee said.
 _BY_RULE: Final = ("accepts_invalid", "hang", "memory", "amplification")
 # Outcomes of a campaign for those of a certificate.
@@ -106,8 +109,28 @@ class FindingTraits(NamedTuple):
             yield "text", self.kind, self.detail
 
 
+def as_of_testee(outcome: Outcome) -> Outcome:
+    """An outcome of a target in process in the form of a testee's: the error's type and text are its detail.
+
+    >>> inside = Outcome("mine", "wrong_data", "BadGzipFile", "mine.codec.gzip_decode", why="CRC check failed 1 != 2")
+    >>> as_of_testee(inside).kind, as_of_testee(inside).detail
+    ('leaked_exception', 'BadGzipFile: CRC check failed # != #')
+    """
+    if outcome.kind not in ("wrong_data", "rejects_valid", "leaked_exception"):
+        return outcome
+    if outcome.kind == "rejects_valid" and outcome.detail == "error" and "." not in outcome.function:
+        said = outcome.why.partition(": ")[2] or outcome.why
+        return msgspec.structs.replace(outcome, detail=normalized_message(said))
+    if not (_NAME.fullmatch(outcome.detail) and "." in outcome.function):
+        return outcome
+    kind = "leaked_exception" if outcome.kind == "wrong_data" else outcome.kind
+    text = normalized_message(f"{outcome.detail}: {outcome.why}")
+    return msgspec.structs.replace(outcome, kind=kind, detail=text)
+
+
 def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
     """The traits of a finding: of its outcome, the reference's verdict *right*, and its bytes."""
+    outcome = as_of_testee(outcome)
     _, _, rule = right.partition(" ")
     writes = outcome.detail.startswith(WRITING)
     detail = outcome.detail.removeprefix(WRITING).strip()
@@ -119,8 +142,6 @@ def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
         detail = ""
     elif outcome.kind == "crash":
         detail = f"{detail} {_own_function(outcome)}".strip()
-    elif outcome.kind == "leaked_exception" and not outcome.detail.partition(":")[2] and outcome.why:
-        detail = normalized_message(f"{outcome.detail}: {outcome.why}")
     return FindingTraits(kind, detail, rule, "" if writes else first_place(data))
 
 
@@ -229,12 +250,16 @@ def _ending_fields(seen: dict[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _wrong_data(line: Any) -> str:
-    relation = ""
-    if found := _NUMBERS.search(line.why):
-        expected, given = found["expected"], found["given"]
-        if _NUMBER.fullmatch(expected) and _NUMBER.fullmatch(given):
-            relation = value_relation(Difference(line.field, int(expected), int(given)))
+    """The field that differs, and how: the text has numbers, null, quoted text or names."""
+    found = _VALUES.search(line.why)
+    relation = value_relation(Difference(line.field, _value(found[1]), _value(found[2]))) if found else ""
     return f"{plain_path(line.field)} {relation}".strip()
+
+
+def _value(text: str) -> int | bytes | None:
+    if text == "null":
+        return None
+    return int(text) if _NUMBER.fullmatch(text) else text.strip('"').encode()
 
 
 @cache
@@ -304,6 +329,7 @@ def heading_sentence(outcome: Outcome, right: str) -> str:
     >>> heading_sentence(Outcome("mine", "wrong_data", "batches.records.timestamp rounded", "v2"), "ok")
     'Reads the timestamp of a record wrongly: a value cut to seconds'
     """
+    outcome = as_of_testee(outcome)
     writes = outcome.detail.startswith(WRITING)
     _, _, rule = right.partition(" ")
     on = fault_phrase(rule)
