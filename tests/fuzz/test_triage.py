@@ -300,7 +300,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     store = FindingStore(tmp_path, mode="differential", names=(HEADLESS, LASTLESS, MISSING))
     store.add(outcome, as_mutant(data))
     store.add_outcomes(data, ("wrong_data", "wrong_data", "-"))
-    done = run("triage", "--dir", tmp_path)
+    done = run("triage", "--all", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     # Alone, it comes down to one record; the other one drops the last of two.
     (batch,) = decode(find.data)

@@ -138,9 +138,11 @@ def measure_cause_recall(
     ]
 
 
-def rows_that_ran(directory: Path) -> dict[str, set[str]]:
-    """The testees that the campaign in *directory* ran, by operation."""
+def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> dict[str, set[str]]:
+    """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
     tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
+    for finding in findings:
+        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
     for report in read_log(directory):
         kind = report.target.partition(":")[0]
         if not report.executions:

@@ -206,8 +206,8 @@ def _add_kept(index: CauseIndex, kept: KeptResult, cases: dict[str, Case]) -> No
         if traits is None:
             continue
         index.add(testee, traits, found.id if found else "", case.id)
-        # What cases leave open is no defect.
-        if found and case.expect.verdict != "acceptable":
+        # What cases leave open is no defect, and campaigns send no lists of aborted transactions.
+        if found and case.expect.verdict != "acceptable" and case.aborted is None:
             index.causes[testee, case.op].setdefault(found.id, case.id)
 
 

@@ -71,8 +71,9 @@ def triaged(
         roots: folders of campaigns; the first one keeps the results.
         against: the folder of an older campaign, or the list of its triage.
         budget: of shrinking one finding.
-        every: whether to shrink known findings, too, and all findings of a testee instead of the smallest one of
-            each cause.  A finding that was shrunk before is shrunk again only for another version of its target.
+        every: whether to shrink known findings, too, and all findings instead of the smallest one of each heading,
+            and to keep the outcomes of co-testees equal.  A finding that was shrunk before is shrunk again only for
+            another version of its target.
         jobs: targets that run at a time.
         results: the folder of kept results, whose reviewed causes findings are compared with.
         total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.
@@ -239,7 +240,8 @@ class _Work:
         return self._made(each, why_not=why, version=executor.version)
 
     def _shrunk(self, executor: Executor, each: Smallest) -> TriagedFinding:
-        others = [name for name in each.finding.names if name != each.finding.outcome.target]
+        # Starting all co-testees for each target takes far longer than shrinking.
+        others = [name for name in each.finding.names if name != each.finding.outcome.target] if self.every else []
         data = self._last_alone(executor, each)
         try:
             smaller = executor.shrink(data, budget=self.budget, co_testees=others if data is each.data else ())

@@ -185,7 +185,7 @@ def recall(directory: Path, missed: bool, results: Path | None, as_json: bool) -
         found = measure_recall(findings, shown, lenient(), campaign_testees(directory, shown))
         index = kept_index(results) if results is not None else CauseIndex()
         headings = [finding_heading(index, each) for each in gathered([directory]).values()]
-        causes = measure_cause_recall(headings, index, rows_that_ran(directory))
+        causes = measure_cause_recall(headings, index, rows_that_ran(directory, findings))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:

@@ -44,7 +44,9 @@ existing = click.Path(path_type=Path, exists=True)
 @click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For shrinking one.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
-@click.option("--all", "every", is_flag=True, help="Shrink and list all findings: known ones, and all of each cause.")
+@click.option(
+    "--all", "every", is_flag=True, help="Shrink and list all findings, known ones, too, and keep co-testees' outcomes."
+)
 @results_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def triage(
