@@ -159,10 +159,12 @@ class Target:
         return outcome
 
     def _once(self, mutant: Mutant) -> Outcome:
-        fault = known_fault(mutant)
         result = self._guarded(mutant)
+        fault, function = known_fault(mutant), result.function
+        if result.kind == "accepts_invalid":  # by the broken rule, if no fault is known
+            fault, function = fault or function, ""
         relation = value_relation(result.difference) if result.difference else ""
-        return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why, relation)
+        return Outcome(self.name, result.kind, result.detail, function, fault, result.why, relation)
 
     def _guarded(self, mutant: Mutant) -> TargetResult:
         began = time.process_time()

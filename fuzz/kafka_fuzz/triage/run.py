@@ -109,11 +109,12 @@ def finding_heading(index: CauseIndex, each: Smallest) -> Heading:
 
 
 def _leaders(findings: dict[str, Smallest], headings: dict[str, Heading], known: AlreadyKnown) -> Iterator[str]:
-    """The key of the smallest unknown finding of each heading."""
-    seen: set[tuple[str, str]] = set()
+    """The key of the smallest unknown finding of each heading, in process of each function, too."""
+    seen: set[tuple[str, ...]] = set()
     for key, each in sorted(findings.items(), key=lambda item: (len(item[1].data), item[0])):
         heading = headings[key]
-        group = heading.library, heading.title
+        function = "" if each.finding.mode else each.finding.outcome.function
+        group = heading.library, heading.title, function
         if group in seen or heading.cause or heading.case or known.reason(plain_key(key), each.finding.version):
             continue
         seen.add(group)
