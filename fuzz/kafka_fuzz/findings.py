@@ -225,7 +225,7 @@ def other_name(number: int) -> str:
     return f"other-{number}.bin"
 
 
-def other_inputs(root: Path, finding: FuzzFinding) -> Iterator[tuple[OtherInput, bytes]]:
+def inputs_of_other_kinds(root: Path, finding: FuzzFinding) -> Iterator[tuple[OtherInput, bytes]]:
     """The further inputs of *finding* that are on disk."""
     for number, other in enumerate(finding.others):
         with suppress(FileNotFoundError):

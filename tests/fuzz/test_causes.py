@@ -14,7 +14,7 @@ from kafka_conformance.process.starting import native_folder, remove_stale_folde
 from kafka_conformance.runner.kept_results import KeptHeader
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS, AlreadyKnown, CorpusResult, read_corpus_results
 from kafka_fuzz.campaign.plan import CampaignPlan, RoundReport, target_weight
-from kafka_fuzz.campaign.recall import measure_cause_recall, rows_that_ran
+from kafka_fuzz.campaign.recall import PLACES
 from kafka_fuzz.campaign.supervisor import Campaign
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, for_cell
@@ -28,6 +28,8 @@ from kafka_fuzz.triage.causes import (
     heading_of,
     heading_sentence,
     kept_index,
+    measure_cause_recall,
+    rows_that_ran,
 )
 from kafka_fuzz.triage.deduplicate import gathered
 from kafka_records.rules import all_rules
@@ -46,7 +48,7 @@ def corpus_outcomes() -> list[tuple[Outcome, str]]:
     for result in read_corpus_results(PACKAGED_CORPUS).values():
         for key in result.keys:
             target, kind, *detail, last = key.split("|")
-            function = "" if last.startswith("lie ") else last
+            function = "" if last.startswith(PLACES) else last
             rule = function if re.fullmatch(r"[A-Z][A-Z0-9]{2}-\d\d", function) else ""
             outcome = Outcome(target, kind, "|".join(detail), function)  # type: ignore[arg-type]  # a class of a key
             found.append((outcome, f"malformed {rule}" if rule else "ok"))

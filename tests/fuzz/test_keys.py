@@ -14,8 +14,7 @@ from kafka_corpus.wire import to_wire
 from kafka_fuzz.differential.outcome_tuples import Grade, Grader, Prepared
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.faults import FAULTS
-from kafka_fuzz.mutate.model import draw_oddity, reachable, with_fault
-from kafka_fuzz.mutate.mutant import AFTER_ODDITY
+from kafka_fuzz.mutate.model import AFTER_ODDITY, draw_oddity, reachable, with_fault
 from kafka_fuzz.targets.outcome import Outcome, corpus_key, normalized_message, value_relation
 from kafka_fuzz.triage.causes import heading_sentence
 

@@ -15,6 +15,7 @@ from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.known_findings import read_known_list
 from kafka_fuzz.campaign.plan import LOG, RoundReport
 from kafka_fuzz.findings import FindingStore, finding_folder, read_findings, write_atomically
+from kafka_fuzz.mutate.entries import DECODE
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -143,7 +144,7 @@ def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
 
 def test_the_last_fault_is_judged_alone(tmp_path: Path) -> None:
     """An error of the last entry is no wrong data, although an entry before it was misread."""
-    cases = {case.id: case.input for case in load_vectors(ops=("decode",))}
+    cases = {case.id: case.input for case in load_vectors(ops=DECODE)}
     odd, last = cases["timestamp.timestamp_wraps[gzip-downwards]"], cases["gzip.trailer_wrong[v1-size-first]"]
     assert isinstance(odd, bytes)
     assert isinstance(last, bytes)

@@ -42,7 +42,7 @@ from kafka_fuzz.broker.confirming import Sent
 from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.former_names import KNOWN_FINDINGS, REPLAYS
 from kafka_fuzz.mutate import Mutant, MutantCell, for_cell
-from kafka_fuzz.mutate.mutant import AFTER_ODDITY
+from kafka_fuzz.mutate.model import AFTER_ODDITY
 from kafka_fuzz.targets.outcome import Outcome, corpus_key
 from kafka_records import RecordFormatError
 from kafka_records.compression import decompress

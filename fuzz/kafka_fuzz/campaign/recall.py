@@ -1,7 +1,6 @@
-"""The share of reviewed causes, and of corpus findings, that a campaign rediscovers.
+"""The share of corpus findings, by key, that a campaign rediscovers.
 
-Keys overstate it: one cause has many keys, and most are easy to find.  So causes are
-counted first: a known cause is one that a case of the kept results shows.
+Keys overstate it, since one cause has many; `triage.causes` counts causes.
 
 A campaign that starts blind, without the cases of the corpus, is an estimate for
 campaigns that search for findings without a case: they find about the same share.
@@ -16,16 +15,14 @@ from typing import Final
 
 import msgspec
 
-from kafka_conformance.causes import library_of
 from kafka_conformance.testees.known import connect
 from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_fuzz.campaign.known_findings import CorpusResult
-from kafka_fuzz.campaign.plan import OF_TESTEES, RoundReport, read_log
+from kafka_fuzz.campaign.plan import RoundReport, read_log
 from kafka_fuzz.campaign.worker import unchanged_mutant
 from kafka_fuzz.differential.compare import Differential
 from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import DECODE, LONGEST
-from kafka_fuzz.triage.causes import CauseIndex, Heading
 
 
 def cases() -> dict[bytes, str]:
@@ -82,78 +79,6 @@ def run_cases(
 
 # Last parts of keys without a rule: a valid format, or the fault of the input.
 PLACES: Final = ("valid ", "lie ")
-
-
-class CauseRecall(msgspec.Struct, frozen=True):
-    """One library.
-
-    Attributes:
-        library: whose reviewed causes are counted.
-        testees: its rows that the campaign ran.
-        known: number of causes that cases show for these rows.
-        missed: ids of those that the campaign lacks, each with a case that shows it.
-        beyond: headings of findings without a reviewed cause.
-    """
-
-    library: str
-    testees: tuple[str, ...]
-    known: int
-    missed: dict[str, str]
-    beyond: int
-
-    @property
-    def found(self) -> int:
-        """The number of known causes that the campaign has."""
-        return self.known - len(self.missed)
-
-
-def measure_cause_recall(
-    headings: Collection[Heading], index: CauseIndex, tested: Mapping[str, Collection[str]]
-) -> list[CauseRecall]:
-    """Recall of every library by cause.
-
-    Args:
-        headings: of the campaign's findings.
-        index: of the kept results.
-        tested: testees that the campaign ran, by operation.
-    """
-    known: dict[str, dict[str, str]] = {}
-    rows: dict[str, set[str]] = {}
-    for (testee, op), causes in sorted(index.causes.items()):
-        if testee in tested.get(op, ()):
-            library = library_of(testee)
-            rows.setdefault(library, set()).add(testee)
-            known[library] = causes | known.get(library, {})
-    found = {(heading.library, heading.cause) for heading in headings}
-    titles = {(heading.library, heading.title) for heading in headings if not heading.cause}
-    return [
-        CauseRecall(
-            library,
-            tuple(sorted(rows[library])),
-            len(causes),
-            {id_: case for id_, case in sorted(causes.items()) if (library, id_) not in found},
-            sum(name == library for name, _ in titles),
-        )
-        for library, causes in sorted(known.items())
-    ]
-
-
-def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> dict[str, set[str]]:
-    """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
-    tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
-    for finding in findings:
-        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
-    for report in read_log(directory):
-        kind = report.target.partition(":")[0]
-        if not report.executions:
-            continue
-        if kind not in OF_TESTEES:
-            tested["decode"].add(report.target)
-            continue
-        op = "encode" if kind == "encode" else "decode"
-        ran = (part.strip() for part in report.version.split(", ") if " did not run" not in part)
-        tested[op] |= {part.rpartition(" ")[0] for part in ran}
-    return tested
 
 
 class Recall(msgspec.Struct, frozen=True):

@@ -308,7 +308,12 @@ class Campaign:
     def _next_target(self) -> str | None:
         """The one that had the least CPU time for its weight, of those that can be run; first, each has one round."""
         able = [name for name, standing in self.states.items() if standing.in_a_row < MAX_IDLE_ROUNDS]
-        return min(able, key=lambda name: (self._turns[name] > 0, self._spent(name), self._turns[name]), default=None)
+        return min(able, key=self._precedence, default=None)
+
+    def _precedence(self, target: str) -> tuple[bool, float, float, int]:
+        """The lowest is next: without a round first, and of these the heaviest."""
+        turns = self._turns[target]
+        return turns > 0, self._spent(target), -target_weight(target), turns
 
     def _spent(self, target: str) -> float:
         """CPU-seconds of *target* for its weight; a running round counts with those of its plan, or what it had."""

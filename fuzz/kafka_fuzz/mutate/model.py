@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from kafka_fuzz.mutate.entries import CODECS, NUMBERS, BaseEntry, axes_of, base_entry, draw_base
 from kafka_fuzz.mutate.faults import FAULTS, Fault, FaultResult, FaultSite
-from kafka_fuzz.mutate.mutant import AFTER_ODDITY, NO_FAULT, POSITIONS, Expected, Mutant, MutantCell, Position
+from kafka_fuzz.mutate.mutant import NO_FAULT, POSITIONS, Expected, Mutant, MutantCell, Position
 from kafka_records import Batch
 from kafka_records.constants import Compression
 
@@ -25,6 +25,8 @@ ALONE: Final = 0.5
 ODD: Final = 0.75
 # Of those, so many are taken from what has led this reader astray before.
 ASTRAY: Final = 0.7
+# Part of labels in saved campaigns.
+AFTER_ODDITY: Final = "behind an oddity"
 PLACES: Final[tuple[tuple[int, Compression], ...]] = tuple(
     (magic, codec) for magic, codecs in CODECS.items() for codec in codecs
 )

@@ -23,8 +23,6 @@ Position = Literal["only", "first", "middle", "last"]
 POSITIONS: Final[tuple[Position, ...]] = get_args(Position)
 
 NO_FAULT: Final = "truth"
-# The first label of a mutant with an odd, valid entry before its fault; part of labels in saved campaigns.
-AFTER_ODDITY: Final = "behind an oddity"
 # A batch with a great many entries says little that its first ones do not.
 MOST_ENTRIES: Final = 8
 
@@ -102,8 +100,8 @@ class Mutant(NamedTuple):
 def known_fault(mutant: Mutant) -> str:
     """The fault of *mutant*; empty if none is known.
 
-    What comes before the fault of a compound input is valid, and no part of its name.
+    The labels of a compound input begin with what comes before its fault, which is valid; its cell has the fault.
     """
     if mutant.expected is None or not mutant.labels:
         return ""
-    return mutant.cell.fault if mutant.labels[0] == AFTER_ODDITY else mutant.labels[0]
+    return mutant.cell.fault if mutant.cell.fault in mutant.labels else mutant.labels[0]

@@ -73,7 +73,7 @@ def judged_result(mutant: Mutant, expected: Expectation, observation: Observatio
     if verdict.outcome in TOLERATED:
         return TargetResult(TOLERATED[verdict.outcome])
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # severities are outcome classes
-    # Without a known fault, the broken rule tells accepted inputs apart.
+    # Without a known fault, the broken rule is part of the key.
     rule = expected.why if kind == "accepts_invalid" else ""
     field = verdict.field and _without_indexes(verdict.field)
     return TargetResult(kind, field, verdict.why, rule, difference=verdict.difference)

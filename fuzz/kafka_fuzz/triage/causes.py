@@ -1,7 +1,7 @@
 """The cause of a finding, and its heading: a reviewed cause of the library if one fits, else a sentence.
 
 A finding has no case, and reviewed causes name the cases that show them.  The kept
-results of the corpus tell the two apart: a finding has the cause that most cases
+results of the corpus connect the two: a finding has the cause that most cases
 with the same traits have.  Traits are the outcome, the error or the field that
 differs, the rule that the bytes break, and the format.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -33,8 +33,10 @@ from kafka_conformance.runner.kept_results import KeptResult, kept_files, read_k
 from kafka_conformance.testees.protocol import LEAKED
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
+from kafka_fuzz.campaign.plan import OF_TESTEES, read_log
 from kafka_fuzz.differential.outcome_tuples import SAYS_CODEC, first_place
 from kafka_fuzz.encode.testees import WRITING
+from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import LONGEST
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_fuzz.targets.outcome import (
@@ -100,7 +102,7 @@ class FindingTraits(NamedTuple):
 
     @property
     def levels(self) -> Iterator[tuple[str, ...]]:
-        """What has to be equal, from exact to coarse."""
+        """The traits that have to be equal, from exact to coarse."""
         yield "exact", *self
         yield "rule", self.kind, self.detail, self.rule
         if self.kind.removeprefix(f"{WRITING} ") in _BY_RULE:
@@ -433,3 +435,75 @@ def _difference_words(detail: str, relation: str) -> str:
     words = _FIELDS.get(plain) or f"the {plain.rpartition('.')[2].replace('_', ' ')} of a batch"
     how = how or relation
     return f"{words} wrongly: {_RELATIONS.get(how, how.replace('_', ' '))}"
+
+
+class CauseRecall(msgspec.Struct, frozen=True):
+    """One library.
+
+    Attributes:
+        library: whose reviewed causes are counted.
+        testees: its rows that the campaign ran.
+        known: number of causes that cases show for these rows.
+        missed: ids of those that the campaign lacks, each with a case that shows it.
+        beyond: headings of findings without a reviewed cause.
+    """
+
+    library: str
+    testees: tuple[str, ...]
+    known: int
+    missed: dict[str, str]
+    beyond: int
+
+    @property
+    def found(self) -> int:
+        """The number of known causes that the campaign has."""
+        return self.known - len(self.missed)
+
+
+def measure_cause_recall(
+    headings: Collection[Heading], index: CauseIndex, tested: Mapping[str, Collection[str]]
+) -> list[CauseRecall]:
+    """Recall of every library by cause.
+
+    Args:
+        headings: of the campaign's findings.
+        index: of the kept results.
+        tested: testees that the campaign ran, by operation.
+    """
+    known: dict[str, dict[str, str]] = {}
+    rows: dict[str, set[str]] = {}
+    for (testee, op), causes in sorted(index.causes.items()):
+        if testee in tested.get(op, ()):
+            library = library_of(testee)
+            rows.setdefault(library, set()).add(testee)
+            known[library] = causes | known.get(library, {})
+    found = {(heading.library, heading.cause) for heading in headings}
+    titles = {(heading.library, heading.title) for heading in headings if not heading.cause}
+    return [
+        CauseRecall(
+            library,
+            tuple(sorted(rows[library])),
+            len(causes),
+            {id_: case for id_, case in sorted(causes.items()) if (library, id_) not in found},
+            sum(name == library for name, _ in titles),
+        )
+        for library, causes in sorted(known.items())
+    ]
+
+
+def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> dict[str, set[str]]:
+    """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
+    tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
+    for finding in findings:
+        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
+    for report in read_log(directory):
+        kind = report.target.partition(":")[0]
+        if not report.executions:
+            continue
+        if kind not in OF_TESTEES:
+            tested["decode"].add(report.target)
+            continue
+        op = "encode" if kind == "encode" else "decode"
+        ran = (part.strip() for part in report.version.split(", ") if " did not run" not in part)
+        tested[op] |= {part.rpartition(" ")[0] for part in ran}
+    return tested

@@ -26,7 +26,7 @@ from kafka_fuzz.findings import (
     TargetMode,
     finding_input,
     finding_name,
-    other_inputs,
+    inputs_of_other_kinds,
     read_findings,
     write_atomically,
 )
@@ -146,7 +146,7 @@ def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
 
 def further_inputs(root: Path, finding: FuzzFinding) -> Iterator[Smallest]:
     """Other kinds of inputs that show *finding*, under keys with their numbers; their causes may differ."""
-    for number, (other, data) in enumerate(other_inputs(root, finding), 2):
+    for number, (other, data) in enumerate(inputs_of_other_kinds(root, finding), 2):
         named = msgspec.structs.replace(
             finding, key=f"{finding.key}|input {number}", sha256=other.sha256, size=other.size, count=0,
             labels=other.labels, outcomes=(), others=(),
@@ -172,8 +172,8 @@ _FURTHER: Final = re.compile(r"\|input \d+$")
 def plain_key(key: str) -> str:
     """The key of a finding without the number of one of its further inputs.
 
-    >>> plain_key("mine|crash|signal 11|lie |input 2")
-    'mine|crash|signal 11|lie '
+    >>> plain_key("mine|crash|signal 11|f|input 2")
+    'mine|crash|signal 11|f'
     """
     return _FURTHER.sub("", key)
 

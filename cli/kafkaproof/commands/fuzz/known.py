@@ -27,18 +27,15 @@ from kafka_fuzz.campaign.known_findings import (
 )
 from kafka_fuzz.campaign.plan import ready_testees
 from kafka_fuzz.campaign.recall import (
-    CauseRecall,
     Recall,
     campaign_testees,
     lenient,
-    measure_cause_recall,
     measure_recall,
-    rows_that_ran,
     run_corpus,
 )
 from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
-from kafka_fuzz.triage.causes import CauseIndex, kept_index
+from kafka_fuzz.triage.causes import CauseIndex, CauseRecall, kept_index, measure_cause_recall, rows_that_ran
 from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, gathered, read_triage
 from kafka_fuzz.triage.draft import title
 from kafka_fuzz.triage.run import finding_heading
