@@ -135,8 +135,8 @@ def collect_outcomes(feed: Feed, prepared: Sequence[Prepared]) -> list[Outcome]:
     ]
 
 
-# Candidates with these outcomes take seconds each, so they are sent in small batches.
-EXPENSIVE: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification"})
+# Candidates with these outcomes take long, or a new process each, so they are sent in small batches.
+EXPENSIVE: Final[frozenset[OutcomeClass]] = frozenset({"hang", "memory", "amplification", "crash"})
 FEW: Final = 2
 WORKER: Final = (sys.executable, "-m", "kafka_fuzz.shrink.worker")
 # Wall-clock seconds: for the import of a target, and in addition to the limit of a task.

@@ -1,7 +1,8 @@
 """Findings on disk: one folder each, named after its key, with the smallest input that shows it.
 
-    DIR/finds/<first half of the key's SHA-256>/find.json, input.bin
+    DIR/finds/<first half of the key's SHA-256>/find.json, input.bin, other-N.bin
 
+A key may hide a second cause: inputs of a few other kinds that show it are kept, too.
 A finding is complete on disk when `add` returns, so a killed campaign loses none.
 """
 
@@ -9,8 +10,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -34,6 +35,20 @@ REFERENCE: Final = "reference"
 TargetMode = Literal["", "differential", "encode"]
 
 
+class OtherInput(msgspec.Struct, frozen=True):
+    """A further input of a finding, of another kind than the smallest.
+
+    Attributes:
+        kind: its fault or edit, magic, codec and nesting.
+        sha256, size, labels: as in `FuzzFinding`.
+    """
+
+    kind: str
+    sha256: str
+    size: int
+    labels: tuple[str, ...] = ()
+
+
 class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     """A finding as `find.json` stores it.
 
@@ -51,6 +66,7 @@ class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True):
         names: the testees of the session, the target among them, as `connect` takes them.
         outcomes: the class of each of *names*, or `-`; empty if an answer was late.
         expected: the right answer by the fault in the input; only for findings of the reference itself.
+        others: further inputs, the first of each kind, in the files `other-0.bin` and following.
     """
 
     key: str
@@ -67,6 +83,7 @@ class FuzzFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     names: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
     expected: Expectation | None = None
+    others: tuple[OtherInput, ...] = ()
 
 
 def finding_name(key: str) -> str:
@@ -103,6 +120,7 @@ class FindingStore:
         old = self.findings.get(outcome.key)
         if old is not None and old.size <= len(mutant.data):
             self._unwritten[old.key] = self._unwritten.get(old.key, 0) + 1
+            old = self.findings[old.key] = add_other_input(self.root, old, mutant)
             if version not in ("", old.version):
                 self.findings[old.key] = update_finding(self.root, old, version=version)
             return False
@@ -158,6 +176,7 @@ def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
         old = read_finding(folder / FINDING_FILE)
         if old is not None:
             finding = msgspec.structs.replace(finding, count=old.count + finding.count, seconds=old.seconds)
+            finding = msgspec.structs.replace(finding, others=old.others)
             if old.size <= finding.size:
                 finding = msgspec.structs.replace(old, count=finding.count, version=finding.version or old.version)
         # A smaller input of a known finding is not synced: syncing each takes half of a campaign's first minute.
@@ -166,6 +185,51 @@ def write_finding(root: Path, finding: FuzzFinding, data: bytes) -> FuzzFinding:
             write_atomically(folder / INPUT_FILE, data, durable=durable)
         write_atomically(folder / FINDING_FILE, msgspec.json.encode(finding), durable=durable)
     return finding
+
+
+# Further inputs of one finding, and the bytes of one.
+MOST_OTHERS: Final = 3
+MOST_OTHER_BYTES: Final = 64 << 10
+
+
+def mutant_kind(labels: Sequence[str], cell: MutantCell) -> str:
+    """The kind of an input: its last fault or edit, and the format around it."""
+    fault = cell.fault or (labels[-1] if labels else "")
+    return f"{fault} v{cell.magic} {cell.codec} {cell.nesting}"
+
+
+def add_other_input(root: Path, finding: FuzzFinding, mutant: Mutant) -> FuzzFinding:
+    """Keep *mutant* beside the smallest input of *finding* if it is the first of its kind, up to `MOST_OTHERS`."""
+    if len(finding.others) >= MOST_OTHERS or len(mutant.data) > MOST_OTHER_BYTES:
+        return finding
+    kind = mutant_kind(mutant.labels, mutant.cell)
+    if kind in {mutant_kind(finding.labels, finding.cell), *(other.kind for other in finding.others)}:
+        return finding
+    folder = finding_folder(root, finding.key)
+    with folder_lock(folder):
+        there = read_finding(folder / FINDING_FILE) or finding
+        if len(there.others) < MOST_OTHERS and kind not in {other.kind for other in there.others}:
+            write_atomically(folder / other_name(len(there.others)), mutant.data, durable=False)
+            other = OtherInput(kind, sha256(mutant.data).hexdigest(), len(mutant.data), mutant.labels)
+            there = msgspec.structs.replace(there, others=(*there.others, other))
+            write_atomically(folder / FINDING_FILE, msgspec.json.encode(there), durable=False)
+    return msgspec.structs.replace(finding, others=there.others)
+
+
+def other_name(number: int) -> str:
+    """The file of a further input.
+
+    >>> other_name(0)
+    'other-0.bin'
+    """
+    return f"other-{number}.bin"
+
+
+def inputs_of_other_kinds(root: Path, finding: FuzzFinding) -> Iterator[tuple[OtherInput, bytes]]:
+    """The further inputs of *finding* that are on disk."""
+    for number, other in enumerate(finding.others):
+        with suppress(FileNotFoundError):
+            yield other, (finding_folder(root, finding.key) / other_name(number)).read_bytes()
 
 
 def update_finding(root: Path, finding: FuzzFinding, **fields: Any) -> FuzzFinding:

@@ -231,6 +231,8 @@ def test_keys_of_crashes_have_no_varying_parts() -> None:
         "readRecords",
     )
     assert ending_cause(Crashed(signal=11)) == ("signal 11", "")
+    said = "python: rdbuf.c:1115: rd_slice_narrow_copy: Assertion `rd_slice_abs_offset(new_slice) <= 3' failed."
+    assert ending_cause(Crashed(signal=6, stderr=said)) == ("signal 6", "rd_slice_narrow_copy")
     assert ending_cause(Hung(1.0)) == ("", "")
     assert normalized_message("got 9f, expected c3") == normalized_message("got ab, expected 01")
     assert normalized_message("Error: at (/home/me/a/b.js") == normalized_message("Error: at (/root/x/b.js")

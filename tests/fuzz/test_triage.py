@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 
 from kafka_corpus.cases import found as found_cases
 from kafka_corpus.registry import invalid, valid
+from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.known_findings import read_known_list
 from kafka_fuzz.campaign.plan import LOG, RoundReport
 from kafka_fuzz.findings import FindingStore, finding_folder, read_findings, write_atomically
+from kafka_fuzz.mutate.entries import DECODE
 from kafka_fuzz.shrink import Budget
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS
@@ -57,8 +59,9 @@ def campaign(root: Path, *faults: str) -> Path:
 
 
 def run(*arguments: str | Path) -> Result:
-    """`kafkaproof fuzz` with these."""
-    return CliRunner().invoke(fuzz, [str(each) for each in arguments])
+    """`kafkaproof fuzz` with these; triage compares with no kept results, so that findings are new."""
+    none = ("--results", "no-results") if arguments[0] == "triage" else ()
+    return CliRunner().invoke(fuzz, [str(each) for each in (*arguments, *none)])
 
 
 @pytest.fixture(scope="module")
@@ -131,12 +134,28 @@ def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     outcome = TARGETS[TARGET]().run(as_mutant(data))
     assert outcome.kind == "accepts_invalid"
     for fault in ("one", "two"):
-        store.add(msgspec.structs.replace(outcome, fault=fault), as_mutant(data))
+        store.add(msgspec.structs.replace(outcome, fault=fault, function=""), as_mutant(data))
     run("triage", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     assert isinstance(find, TriagedFinding)
     assert len(find.keys) == 2
     assert len(find.data) < len(data)
+
+
+def test_the_last_fault_is_judged_alone(tmp_path: Path) -> None:
+    """An error of the last entry is no wrong data, although an entry before it was misread."""
+    cases = {case.id: case.input for case in load_vectors(ops=DECODE)}
+    odd, last = cases["timestamp.timestamp_wraps[gzip-downwards]"], cases["gzip.trailer_wrong[v1-size-first]"]
+    assert isinstance(odd, bytes)
+    assert isinstance(last, bytes)
+    outcome = TARGETS[TARGET]().run(as_mutant(odd + last))
+    assert (outcome.kind, outcome.detail) == ("wrong_data", "BadGzipFile")
+    FindingStore(tmp_path).add(outcome, as_mutant(odd + last))
+    run("triage", "--dir", tmp_path)
+    (find,) = read_triage(tmp_path)
+    assert (find.outcome.kind, find.outcome.detail) == ("leaked_exception", "BadGzipFile")
+    assert find.cause == "Lets errors of its decompression libraries escape"
+    assert len(find.data) <= len(last)
 
 
 def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
@@ -299,7 +318,7 @@ def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     store = FindingStore(tmp_path, mode="differential", names=(HEADLESS, LASTLESS, MISSING))
     store.add(outcome, as_mutant(data))
     store.add_outcomes(data, ("wrong_data", "wrong_data", "-"))
-    done = run("triage", "--dir", tmp_path)
+    done = run("triage", "--all", "--dir", tmp_path)
     (find,) = read_triage(tmp_path)
     # Alone, it comes down to one record; the other one drops the last of two.
     (batch,) = decode(find.data)

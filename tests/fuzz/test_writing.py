@@ -35,8 +35,8 @@ from kafka_fuzz.findings import FindingStore, finding_input, finding_name, read_
 from kafka_fuzz.shrink import NotShown
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.accept import accepted_entry, known_list_file
+from kafka_fuzz.triage.causes import heading_sentence
 from kafka_fuzz.triage.deduplicate import TriagedFinding, read_triage
-from kafka_fuzz.triage.draft import drafted_cause
 from kafka_fuzz.triage.promote import as_found
 from kafka_records import Batch, Header, Record
 from kafkaproof.commands.fuzz import fuzz
@@ -96,9 +96,8 @@ def test_what_must_be_refused() -> None:
     written = encode_outcome("mine", request, Encoded(kafka_records.encode(BATCH)))
     assert (written.kind, written.function) == ("accepts_invalid", request.rule)
     assert request.rule
-    assert drafted_cause(written, f"malformed {request.rule}").startswith(
-        "accepts invalid: writing"
-    )  # no cause of readers
+    heading = heading_sentence(written, f"malformed {request.rule}")
+    assert heading.startswith("Writes what Kafka refuses to write")  # no cause of readers
     assert not encode_outcome("mine", request, Refused(Refusal("other", "never"))).is_finding
 
 

@@ -11,18 +11,22 @@ before it works.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Final, Protocol
 
 from kafka_conformance.process import fork_server, spawn_server
@@ -55,6 +59,40 @@ def limited_command(connection: ConnectionSpec, argv: Sequence[str], enter: str 
     space = connection.memory * ADDRESS_SPACE // 1024
     limits = f"ulimit -c 0; ulimit -t {ORPHAN_SECONDS}; ulimit -v {space}"
     return ["/bin/sh", "-c", f'{{ {enter}; {limits}; }} 2>/dev/null; exec "$@"', "sh", *argv]
+
+
+# Folders of the files that a virtual machine unpacks native libraries to, by the process that started it.
+_NATIVE: Final = "kafkaproof-native-"
+_folders: dict[int, Path] = {}
+
+
+def with_own_folder(argv: Sequence[str]) -> list[str]:
+    """*argv*, whose temporary files are in a folder of this process, if it is Java's command.
+
+    Java's lz4, snappy and zstd unpack a library at each start, and delete it at a regular end.  Most testees are
+    killed.  The folder is removed when this process ends, or by a later one if this one is killed, too.
+    """
+    if not argv or Path(argv[0]).name != "java":
+        return list(argv)
+    return [argv[0], f"-Djava.io.tmpdir={native_folder()}", *argv[1:]]
+
+
+def native_folder() -> Path:
+    """The folder of this process; removes those of processes that have ended."""
+    pid = os.getpid()
+    if pid not in _folders:
+        remove_stale_folders(Path(tempfile.gettempdir()))
+        _folders[pid] = Path(tempfile.mkdtemp(prefix=f"{_NATIVE}{pid}-"))
+        atexit.register(shutil.rmtree, _folders[pid], ignore_errors=True)
+    return _folders[pid]
+
+
+def remove_stale_folders(parent: Path) -> None:
+    """Remove the folders in *parent* of processes that have ended."""
+    for folder in parent.glob(f"{_NATIVE}*-*"):
+        pid = folder.name.removeprefix(_NATIVE).partition("-")[0]
+        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc/self").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 # Seconds that a server may take to load the testee and to start a child.
@@ -128,7 +166,7 @@ def _command(connection: ConnectionSpec, program: int, line: str) -> Sequence[st
     if connection.preloads:
         return sys.executable, "-m", "kafka_conformance.process.preloaded", argv[-1], line
     # It is to start at once, and has to find nothing but Python's own modules.
-    return sys.executable, "-E", "-S", spawn_server.__file__, line, *argv
+    return sys.executable, "-E", "-S", spawn_server.__file__, line, *with_own_folder(argv)
 
 
 def program_in(argv: Sequence[str]) -> int:
@@ -276,7 +314,7 @@ class CommandProcess:
     def __init__(self, connection: ConnectionSpec, number: str) -> None:
         """Start it; *number* is different for each start.  Raises `OSError` if that cannot be done."""
         self._popen = subprocess.Popen(
-            limited_command(connection, [part.replace("{start}", number) for part in connection.argv]),
+            limited_command(connection, with_own_folder([part.replace("{start}", number) for part in connection.argv])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -43,7 +43,7 @@ from kafka_fuzz.findings import TargetMode, write_atomically
 from kafka_fuzz.former_names import KNOWN_FINDINGS, REPLAYS
 from kafka_fuzz.mutate import Mutant, MutantCell, for_cell
 from kafka_fuzz.mutate.model import AFTER_ODDITY
-from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.targets.outcome import Outcome, corpus_key
 from kafka_records import RecordFormatError
 from kafka_records.compression import decompress
 from kafka_records.compression.snappy import HEADER, MAGIC
@@ -169,6 +169,13 @@ class CorpusResult(msgspec.Struct, frozen=True):
     corpus: str
     keys: dict[str, str]
 
+    def case_of(self, key: str) -> str:
+        """The case that shows the finding *key*, or one of the same rule; empty if none does."""
+        if key in self.keys:
+            return self.keys[key]
+        plain = corpus_key(key)
+        return next((case for known, case in self.keys.items() if corpus_key(known) == plain), "")
+
 
 def read_corpus_results(path: Path) -> dict[str, CorpusResult]:
     """Read corpus results by testee; empty without a file, ValueError if the file is malformed."""
@@ -283,7 +290,7 @@ class AlreadyKnown:
         if rule is not None:
             return f"listed: {rule.id}"
         shown = self.corpus.get(key.partition("|")[0])
-        case = shown.keys.get(key) if shown is not None and shown.version == version else None
+        case = shown.case_of(key) if shown is not None and shown.version == version else None
         return f"the corpus shows it: {case}" if case else ""
 
 

@@ -1,4 +1,6 @@
-"""The share of corpus findings that a campaign rediscovers.
+"""The share of corpus findings, by key, that a campaign rediscovers.
+
+Keys overstate it, since one cause has many; `triage.causes` counts causes.
 
 A campaign that starts blind, without the cases of the corpus, is an estimate for
 campaigns that search for findings without a case: they find about the same share.

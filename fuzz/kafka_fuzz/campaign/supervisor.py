@@ -40,6 +40,7 @@ from kafka_fuzz.campaign.plan import (
     plan_arguments,
     read_state,
     round_report,
+    target_weight,
     write_state,
 )
 from kafka_fuzz.campaign.replay import replay_known_findings, replay_target, replay_targets
@@ -305,9 +306,20 @@ class Campaign:
             self._start(target)
 
     def _next_target(self) -> str | None:
-        """The one that had the fewest rounds, of those that can be run."""
+        """The one that had the least CPU time for its weight, of those that can be run; first, each has one round."""
         able = [name for name, standing in self.states.items() if standing.in_a_row < MAX_IDLE_ROUNDS]
-        return min(able, key=lambda name: self._turns[name], default=None)
+        return min(able, key=self._precedence, default=None)
+
+    def _precedence(self, target: str) -> tuple[bool, float, float, int]:
+        """The lowest is next: without a round first, and of these the heaviest."""
+        turns = self._turns[target]
+        return turns > 0, self._spent(target), -target_weight(target), turns
+
+    def _spent(self, target: str) -> float:
+        """CPU-seconds of *target* for its weight; a running round counts with those of its plan, or what it had."""
+        running = [child for child in self.running if child.plan.target == target]
+        planned = sum(max(child.plan.cpu_seconds, child.progress.cpu_seconds) for child in running)
+        return (self.states[target].cpu_seconds + planned) / target_weight(target)
 
     def _start(self, target: str) -> None:
         number = self.state.next_round
@@ -315,7 +327,7 @@ class Campaign:
         write_state(self.plan.directory, self.state)  # before it starts: no number is used twice
         self._turns[target] += 1
         campaign = self.plan
-        seconds = max(min(campaign.each(), self.left), LEAST)
+        seconds = max(min(campaign.each(target), self.left), LEAST)
         how = (campaign.profile, campaign.engine, campaign.blind)
         plan = RoundPlan(target, campaign.directory, self.state.seed, number, seconds, *how)
         self.running.append(RoundChild(plan, self._heard))

@@ -27,9 +27,17 @@ from kafka_conformance.testees.protocol import LEAKED, CodecAnswer
 from kafka_corpus.case import Case
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import first_entry_spans
+from kafka_fuzz.mutate.mutant import first_entry_spans, known_fault
 from kafka_fuzz.targets.codecs import LIMITS, judged_result, right_answer
-from kafka_fuzz.targets.outcome import ENDINGS, Outcome, OutcomeClass, ending_cause, normalized_message, value_relation
+from kafka_fuzz.targets.outcome import (
+    ENDINGS,
+    Outcome,
+    OutcomeClass,
+    ending_cause,
+    fault_class,
+    normalized_message,
+    value_relation,
+)
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.layout import MAGIC_OFFSET
@@ -96,8 +104,7 @@ class Prepared:
     @property
     def fault(self) -> str:
         """The label of the fault; empty if none is known."""
-        known = self.mutant.expected is not None and self.mutant.labels
-        return self.mutant.labels[0] if known else ""
+        return known_fault(self.mutant)
 
     @cached_property
     def unfollowable(self) -> bool:
@@ -239,10 +246,11 @@ class Grader:
 def _where(prepared: Prepared, grade: Grade) -> str:
     """The part of a key that separates causes of one class and detail; empty if only the fault does.
 
-    A crash or a leaked exception is identified by its detail.  Accepted invalid bytes,
-    and bytes that end a testee, are identified by the broken rule.  Wrong data and
-    refused valid bytes are identified by their detail and the age of the format; the
-    codec counts only if its own framing has the fault.
+    A crash or a leaked exception is identified by its detail.  Accepted invalid bytes
+    are identified by the broken rule and the fault, if one is known.  Bytes that end a
+    testee are identified by the function in which it ended, or the class of the fault.
+    Wrong data and refused valid bytes are identified by their detail and the age of the
+    format; the codec counts only if its own framing has the fault.
     """
     match grade.kind:
         case "crash" | "leaked_exception" if grade.detail:
@@ -255,9 +263,9 @@ def _where(prepared: Prepared, grade: Grade) -> str:
         case "hang" if grade.detail in STALLS and prepared.rule:
             return prepared.rule.partition("-")[0]
         case "accepts_invalid":
-            return prepared.rule
+            return f"{prepared.rule} {prepared.fault}".strip()
     place = "" if prepared.fault else f"valid {prepared.era(0)}".strip()
-    return grade.function or prepared.rule or place
+    return grade.function or fault_class(prepared.rule) or place
 
 
 def _of_data(grade: Grade, prepared: Prepared) -> Grade:

@@ -95,3 +95,13 @@ class Mutant(NamedTuple):
     labels: tuple[str, ...]
     expected: Expected | None
     cell: MutantCell
+
+
+def known_fault(mutant: Mutant) -> str:
+    """The fault of *mutant*; empty if none is known.
+
+    The labels of a compound input begin with what comes before its fault, which is valid; its cell has the fault.
+    """
+    if mutant.expected is None or not mutant.labels:
+        return ""
+    return mutant.cell.fault if mutant.cell.fault in mutant.labels else mutant.labels[0]

@@ -18,6 +18,7 @@ from typing import ClassVar, Final, NamedTuple, TypeVar, TypeVarTuple
 
 from kafka_conformance.judge.compare import Difference
 from kafka_fuzz.mutate import Mutant
+from kafka_fuzz.mutate.mutant import known_fault
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, excess_cost, memory_message, time_message, value_relation
 
 # Whether a frame is in a loop that is known to be endless.
@@ -158,10 +159,12 @@ class Target:
         return outcome
 
     def _once(self, mutant: Mutant) -> Outcome:
-        fault = mutant.labels[0] if mutant.expected is not None and mutant.labels else ""
         result = self._guarded(mutant)
+        fault, function = known_fault(mutant), result.function
+        if result.kind == "accepts_invalid":  # by the broken rule, if no fault is known
+            fault, function = fault or function, ""
         relation = value_relation(result.difference) if result.difference else ""
-        return Outcome(self.name, result.kind, result.detail, result.function, fault, result.why, relation)
+        return Outcome(self.name, result.kind, result.detail, function, fault, result.why, relation)
 
     def _guarded(self, mutant: Mutant) -> TargetResult:
         began = time.process_time()

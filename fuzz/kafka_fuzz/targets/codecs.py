@@ -17,7 +17,7 @@ from kafka_conformance.testees.protocol import Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import BATCH_FIELDS, WireBatch, WireRecord
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.mutate.mutant import NO_FAULT
+from kafka_fuzz.mutate.mutant import NO_FAULT, known_fault
 from kafka_fuzz.targets.base import Target, TargetResult, leak
 from kafka_fuzz.targets.outcome import OutcomeClass
 from kafka_records import Batch, Limits, Record, RecordFormatError
@@ -40,7 +40,7 @@ def right_answer(mutant: Mutant) -> tuple[Expectation, str]:
     The cause is the fault, or the rule by which the reference refuses; empty for a valid input.
     """
     if mutant.expected is not None:
-        fault = mutant.labels[0] if mutant.labels else NO_FAULT
+        fault = known_fault(mutant) or NO_FAULT
         return mutant.expected, "" if fault == NO_FAULT else fault
     try:
         return Expectation(verdict="valid", batches=kafka_records.decode(mutant.data, limits=LIMITS)), ""
@@ -73,9 +73,10 @@ def judged_result(mutant: Mutant, expected: Expectation, observation: Observatio
     if verdict.outcome in TOLERATED:
         return TargetResult(TOLERATED[verdict.outcome])
     kind: OutcomeClass = verdict.outcome  # type: ignore[assignment]  # severities are outcome classes
-    return TargetResult(
-        kind, verdict.field and _without_indexes(verdict.field), verdict.why, difference=verdict.difference
-    )
+    # Without a known fault, the broken rule is part of the key.
+    rule = expected.why if kind == "accepts_invalid" else ""
+    field = verdict.field and _without_indexes(verdict.field)
+    return TargetResult(kind, field, verdict.why, rule, difference=verdict.difference)
 
 
 def is_right(expected: Expectation, observation: Observation) -> bool:

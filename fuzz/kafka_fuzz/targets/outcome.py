@@ -12,6 +12,7 @@ fault in the input.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, Literal, cast, get_args
 
 import msgspec
@@ -35,6 +36,8 @@ _SAID: Final = re.compile(
     r"|thread '[^']*'[^|]* panicked at (?P<where>[^|:]+)[^|]*\| (?P<rust>[^|]+)"
     r"|(?:Exception in thread \S+ )?(?P<class>[A-Za-z_][\w.$]*(?:Error|Exception))\b:? ?(?P<text>[^|]*)"
 )
+# An assertion of C's library names the function.
+_ASSERTED: Final = re.compile(r"(?P<function>[A-Za-z_]\w*): Assertion [`'\"]")
 # Frames, innermost first, as Go and Java and Node print them.
 _GO_FRAME: Final = re.compile(r"\| (?P<function>[\w./\-]+(?:\.\(\*?\w+\))?\.[\w.\-]+)\(")
 _AT_FRAME: Final = re.compile(r"\| +at (?:async )?(?:new )?(?P<function>[\w.$/<>]+) ?\(")
@@ -66,7 +69,9 @@ def ending_cause(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]
         return ("" if said is None else _what(said)), _function(ending.stderr)
     if said is not None:
         return _what(said), _function(ending.stderr)
-    return f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}", ""
+    asserted = _ASSERTED.search(ending.stderr)
+    how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}"
+    return how, asserted["function"] if asserted else ""
 
 
 def _what(said: re.Match[str]) -> str:
@@ -168,6 +173,82 @@ def _value_relation(right: object, given: object) -> str:
 
 def _value_word(value: object) -> str:
     return "null" if value is None else "empty" if value == b"" else "some"
+
+
+# Kinds of faults, each with the rules that it breaks, as objects of a sentence.
+FAULT_PHRASES: Final = {
+    "a message shorter than its header": ("FRM-05", "HDR-05", "LEG-03"),
+    "an entry size that overflows": ("FRM-09",),
+    "an unknown magic": ("FRM-08",),
+    "an unknown or forbidden codec": ("ATT-02", "LEG-15", "LEG-16"),
+    "a wrong checksum": ("CRC-07", "LEG-04"),
+    "a record count that is not the number of records": ("HDR-13", "HDR-14", "HDR-15"),
+    "a record length that is not its size": ("REC-03", "REC-04", "REC-07", "REC-08", "REC-09"),
+    "a key or value that ends after its record": ("REC-13", "LEG-11", "REC-05"),
+    "an impossible header count or header key": ("REC-14", "REC-15", "REC-18"),
+    "a varint that is too long or cut": ("VAR-06", "VAR-08", "VAR-11"),
+    "a payload that is empty or not compressed as its codec says": ("CMP-06", "CMP-08"),
+    "a broken gzip stream": ("GZP-01", "GZP-02", "GZP-03", "GZP-04", "GZP-05", "GZP-06", "GZP-08"),
+    "a broken snappy stream": ("SNP-02", "SNP-03", "SNP-04", "SNP-05", "SNP-06", "SNP-07", "SNP-08", "SNP-09"),
+    "a broken lz4 frame": tuple(f"LZ4-{number:02}" for number in range(1, 19)),
+    "a broken zstd frame": tuple(f"ZST-{number:02}" for number in range(2, 11)),
+    "a compressed message without inner messages": ("NST-05",),
+    "an inner message shorter than its header": ("NST-07",),
+    "inner offsets above that of their wrapper": ("NST-10",),
+    "a compressed message inside a compressed message": ("NST-16",),
+    "a control record without a valid key": ("TXN-04", "TXN-05", "TXN-06", "TXN-07", "TXN-10"),
+}  # fmt: skip
+_PHRASE_OF: Final = {rule: phrase for phrase, rules in FAULT_PHRASES.items() for rule in rules}
+# The same by the group of a rule, for rules without a phrase of their own.
+_PHRASE_OF_GROUP: Final = {
+    "FRM": "broken framing of entries", "LEG": "a broken v0 or v1 message", "NST": "a broken v0 or v1 wrapper",
+    "HDR": "a broken batch header", "ATT": "impossible attributes", "VAR": "a broken varint", "REC": "a broken record",
+    "CRC": "a wrong checksum", "CMP": "a broken compressed payload", "GZP": "a broken gzip stream",
+    "SNP": "a broken snappy stream", "LZ4": "a broken lz4 frame", "ZST": "a broken zstd frame",
+    "TIM": "an impossible timestamp", "OFF": "an impossible offset", "PID": "an impossible producer id",
+    "TXN": "a broken transaction marker", "KRF": "a broken control record", "SIZ": "an impossible size",
+}  # fmt: skip
+VALID_BYTES: Final = "valid bytes"
+# A rule as the last part of a key, and what may follow it.
+_RULE: Final = re.compile(r"(?P<rule>[A-Z][A-Z0-9]{2}-\d{2})( \w+)?$")
+
+
+def fault_phrase(rule: str) -> str:
+    """The kind of fault that breaks *rule*, as the object of a sentence.
+
+    >>> fault_phrase("HDR-05"), fault_phrase("VAR-99"), fault_phrase("")
+    ('a message shorter than its header', 'a broken varint', 'valid bytes')
+    """
+    if not rule:
+        return VALID_BYTES
+    return _PHRASE_OF.get(rule) or _PHRASE_OF_GROUP.get(rule.partition("-")[0], "broken bytes")
+
+
+def fault_class(rule: str) -> str:
+    """The class of a fault as part of a key: the first rule of those with the same phrase.
+
+    >>> fault_class("LEG-03"), fault_class("VAR-99")
+    ('FRM-05', 'VAR')
+    """
+    phrase = _PHRASE_OF.get(rule)
+    return FAULT_PHRASES[phrase][0] if phrase else rule.partition("-")[0]
+
+
+@lru_cache(maxsize=8192)
+def corpus_key(key: str) -> str:
+    """*key* without what a finding has and a case has not, or what keys of earlier versions had.
+
+    Accepted bytes lose the fault, since cases have none.  The rule of a hang or of too much memory becomes its class.
+
+    >>> corpus_key("mine|accepts_invalid|error|HDR-14 record_count_too_low"), corpus_key("mine|hang||HDR-14")
+    ('mine|accepts_invalid|error|HDR-14', 'mine|hang||HDR-13')
+    """
+    before, _, last = key.rpartition("|")
+    found = _RULE.match(last)
+    if found is None:
+        return key
+    costs = any(f"|{kind}|" in before for kind in ("hang", "memory", "amplification"))
+    return f"{before}|{fault_class(found['rule']) if costs else found['rule']}"
 
 
 OutcomeClass = Literal[

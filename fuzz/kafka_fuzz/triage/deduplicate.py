@@ -11,7 +11,8 @@ with one cause become one finding.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -20,7 +21,15 @@ import msgspec
 from kafka_conformance.judge.verdict import Severity, outcome_rank
 from kafka_corpus.case import Expectation
 from kafka_fuzz.campaign.plan import read_log
-from kafka_fuzz.findings import FuzzFinding, TargetMode, finding_input, finding_name, read_findings, write_atomically
+from kafka_fuzz.findings import (
+    FuzzFinding,
+    TargetMode,
+    finding_input,
+    finding_name,
+    inputs_of_other_kinds,
+    read_findings,
+    write_atomically,
+)
 from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.shrink.tree import shape_of
 from kafka_fuzz.targets.outcome import Outcome, normalized_message, severity
@@ -55,7 +64,9 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
         also: other targets with the same class of finding for the same bytes.
         why_not: why *data* is not shrunk.
         known_by: the list or the case by which it is already known.
-        cause: the title of its group, with others of its target.
+        cause: its heading, which it shares with others of its library.
+        library: whose code it is about; empty in lists of earlier versions.
+        reviewed: the id of its reviewed cause; empty for none.
         mode: as in `FuzzFinding`.
         verdicts: of co-testees on *data*, equal to those on the input that was found.
         left_out: the co-testees whose verdict was allowed to change, and why.
@@ -79,6 +90,8 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     why_not: str = ""
     known_by: str = ""
     cause: str = ""
+    library: str = ""
+    reviewed: str = ""
     mode: TargetMode = ""
     verdicts: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -88,8 +101,8 @@ class TriagedFinding(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All its keys."""
-        return tuple(self.inputs)
+        """All its keys, as campaigns have them."""
+        return tuple(dict.fromkeys(map(plain_key, self.inputs)))
 
     @property
     def severity(self) -> Severity:
@@ -126,7 +139,19 @@ def gathered(roots: Iterable[Path]) -> dict[str, Smallest]:
                 continue  # a campaign was killed between two writes
             new, old = Smallest(finding, data), found.get(finding.key)
             found[finding.key] = new if old is None else old.beside(new)
+            for each in further_inputs(root, finding):
+                found.setdefault(each.finding.key, each)
     return found
+
+
+def further_inputs(root: Path, finding: FuzzFinding) -> Iterator[Smallest]:
+    """Other kinds of inputs that show *finding*, under keys with their numbers; their causes may differ."""
+    for number, (other, data) in enumerate(inputs_of_other_kinds(root, finding), 2):
+        named = msgspec.structs.replace(
+            finding, key=f"{finding.key}|input {number}", sha256=other.sha256, size=other.size, count=0,
+            labels=other.labels, outcomes=(), others=(),
+        )  # fmt: skip
+        yield Smallest(named, data)
 
 
 def deduplicate(findings: Iterable[TriagedFinding], went_by: Collection[str] = ()) -> list[TriagedFinding]:
@@ -140,6 +165,19 @@ def deduplicate(findings: Iterable[TriagedFinding], went_by: Collection[str] = (
     return sorted((_one(group, went_by) for group in groups.values()), key=finding_order)
 
 
+# What ends the key of a further input of a finding, in triage alone.
+_FURTHER: Final = re.compile(r"\|input \d+$")
+
+
+def plain_key(key: str) -> str:
+    """The key of a finding without the number of one of its further inputs.
+
+    >>> plain_key("mine|crash|signal 11|f|input 2")
+    'mine|crash|signal 11|f'
+    """
+    return _FURTHER.sub("", key)
+
+
 def sameness(each: TriagedFinding) -> tuple[str, ...]:
     """The fields that are equal for findings of one cause.
 
@@ -150,9 +188,10 @@ def sameness(each: TriagedFinding) -> tuple[str, ...]:
     if each.why_not not in ("", KNOWN, SMALLER):
         return (each.key,)
     if outcome.function:
-        return outcome.target, outcome.kind, outcome.detail, outcome.function
+        return outcome.target, outcome.kind, outcome.detail, outcome.function, each.cause
     formats = " ".join(f"v{entry.magic} {entry.codec}" for entry in shape_of(each.data).entries)
-    return outcome.target, outcome.kind, outcome.detail, normalized_message(outcome.why), each.right, formats
+    why = normalized_message(outcome.why)
+    return outcome.target, outcome.kind, outcome.detail, why, each.right, formats, each.cause
 
 
 def finding_order(each: TriagedFinding) -> tuple[int, str, int, str]:
@@ -161,10 +200,10 @@ def finding_order(each: TriagedFinding) -> tuple[int, str, int, str]:
 
 
 def by_cause(findings: Iterable[TriagedFinding]) -> dict[tuple[str, str], list[TriagedFinding]]:
-    """Findings by target and cause, in the order of the first one of each."""
+    """Findings by library and heading, in the order of the first one of each."""
     groups: dict[tuple[str, str], list[TriagedFinding]] = {}
     for each in findings:
-        groups.setdefault((each.outcome.target, each.cause), []).append(each)
+        groups.setdefault((each.library or each.outcome.target, each.cause), []).append(each)
     return groups
 
 
@@ -175,7 +214,7 @@ def smallest(findings: Iterable[TriagedFinding]) -> TriagedFinding:
 
 
 def _one(group: list[TriagedFinding], went_by: Collection[str]) -> TriagedFinding:
-    first = min(group, key=lambda each: (each.state == "new", each.found, each.key))
+    first = min(group, key=lambda each: (each.state == "new", bool(each.why_not), each.found, each.key))
     # Another input, or a smaller one, does not change the name.
     key = min((each.key for each in group), key=lambda key: (key not in went_by, key))
     states: list[State] = [each.state for each in group]

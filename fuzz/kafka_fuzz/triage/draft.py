@@ -1,7 +1,6 @@
 """Texts of a finding: its title, its bytes explained, and a draft case.
 
-Findings with invalid bytes are grouped by the kind of error and the subject of the broken
-rule; other findings are grouped by the testee's outcome and error.
+`triage.causes` has the headings under which findings stand.
 """
 
 from __future__ import annotations
@@ -16,43 +15,11 @@ from kafka_conformance.dossiers.pages import plain_text
 from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Expectation
-from kafka_fuzz.encode.testees import WRITING
 from kafka_fuzz.findings import write_atomically
 from kafka_fuzz.targets.codecs import LIMITS
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
-from kafka_fuzz.triage.deduplicate import FOLDER, TriagedFinding, by_cause
+from kafka_fuzz.triage.deduplicate import FOLDER, TriagedFinding, by_cause, smallest
 from kafka_records import RecordFormatError, explain
 from kafka_records.rules import all_rules
-
-# Outcomes whose cause is the rule that the bytes break.
-BY_RULE: Final[frozenset[OutcomeClass]] = frozenset({"accepts_invalid", "hang", "memory", "amplification"})
-
-
-# The subject of a rule, by the group in its id.
-SUBJECTS: Final = {
-    "FRM": "framing of entries", "LEG": "v0 and v1 messages", "NST": "v0 and v1 wrappers", "HDR": "batch header",
-    "ATT": "attributes", "VAR": "varints", "REC": "records", "CRC": "checksum", "CMP": "compression", "GZP": "gzip",
-    "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "TIM": "timestamps", "OFF": "offsets", "PID": "producer id",
-    "TXN": "transactions", "KRF": "control records", "SIZ": "sizes",
-}  # fmt: skip
-
-
-def drafted_cause(outcome: Outcome, right: str) -> str:
-    """One line; *right* is the reference's verdict on the bytes, `ok` or kind and rule."""
-    kind, _, rule = right.partition(" ")
-    group = rule.partition("-")[0]
-    what = outcome.kind.replace("_", " ")
-    if outcome.kind in BY_RULE and rule and not outcome.detail.startswith(WRITING):
-        return f"{what}: {SUBJECTS.get(group, group)} ({kind}, {group})"
-    where = outcome.function.rpartition("/")[2] if _says_function(outcome) else group
-    detail = "" if outcome.detail == "error" else outcome.detail
-    return ": ".join(filter(None, (what, detail, where)))
-
-
-def _says_function(outcome: Outcome) -> bool:
-    """Whether `function` is a function's name, and not the rule or format of a key."""
-    return "." in outcome.function
-
 
 WIDTH: Final = 120
 # Bytes that are explained; larger inputs repeat the same fields.
@@ -64,7 +31,8 @@ VALID_RULE: Final = {0: "LEG-01", 1: "LEG-02", 2: "HDR-01"}
 
 # Fields of a finding in its JSON document.
 DOCUMENT: Final = (
-    *("name", "key", "keys", "state", "known_by", "cause", "severity", "version", "found", "right", "count", "also"),
+    *("name", "key", "keys", "state", "known_by", "cause", "library", "reviewed", "severity"),
+    *("version", "found", "right", "count", "also"),
     *("why_not", "verdicts", "left_out"),
 )
 
@@ -151,7 +119,7 @@ def facts(finding: TriagedFinding) -> Iterator[tuple[str, str]]:
     """The facts that take one line each."""
     outcome = finding.outcome
     yield "severity", f"{finding.severity}, {finding.state}"
-    yield "cause", printable(finding.cause)
+    yield "cause", printable(finding.cause + (f" ({finding.library}, {finding.reviewed})" if finding.reviewed else ""))
     if finding.known_by:
         yield "known", printable(finding.known_by)
     yield "target", printable(f"{outcome.target} {finding.version}".strip())
@@ -227,12 +195,15 @@ def write_pages(root: Path, findings: list[TriagedFinding]) -> None:
 
 
 def _contents(findings: list[TriagedFinding]) -> Iterator[str]:
-    yield "# Findings by target and cause"
+    """Causes with new findings, a section each; all other causes, a line each."""
+    causes = sorted(by_cause(findings).items(), key=lambda item: item[0][0])
+    new = [(names, some) for names, some in causes if any(finding.state == "new" for finding in some)]
+    yield "# Findings by library and cause"
     yield ""
-    target = ""
-    for (name, cause), some in sorted(by_cause(findings).items(), key=lambda item: item[0][0]):
-        if name != target:
-            target = name
+    library = ""
+    for (name, cause), some in new:
+        if name != library:
+            library = name
             yield f"## {plain_text(printable(name))}"
             yield ""
         yield f"### {plain_text(printable(cause))}"
@@ -243,6 +214,16 @@ def _contents(findings: list[TriagedFinding]) -> Iterator[str]:
             link = f"[{plain_text(title(finding))}]({finding.name}.md)"
             yield f"| {finding.state} | {finding.severity} | {len(finding.data):,} | {link} |"
         yield ""
+    if len(new) < len(causes):
+        yield "## Known causes"
+        yield ""
+        yield "| library | cause | findings | smallest |"
+        yield "|---|---|--:|---|"
+    for (name, cause), some in causes:
+        if all(finding.state != "new" for finding in some):
+            best = smallest(some)
+            link = f"[{len(best.data):,} bytes]({best.name}.md)"
+            yield f"| {plain_text(printable(name))} | {plain_text(printable(cause))} | {len(some)} | {link} |"
 
 
 def draft_document(finding: TriagedFinding) -> dict[str, Any]:

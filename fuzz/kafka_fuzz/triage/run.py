@@ -3,6 +3,10 @@
 An input that was shrunk before stays so while the target has the same version; in
 another version every input is replayed at least once, so that a finding which is fixed
 is gone, and one which is not is known.
+
+Findings get their heading before they are shrunk, and the smallest of each heading is
+shrunk for all of them.  Wrong data in a log of several entries are first tested with
+the last entry alone: the fault is there, and the entries before it only hide it.
 """
 
 from __future__ import annotations
@@ -20,10 +24,12 @@ import msgspec
 from kafka_fuzz.campaign.known_findings import AlreadyKnown, already_known
 from kafka_fuzz.executors import Executor, NoTarget, open_executor
 from kafka_fuzz.findings import TargetMode, finding_name
+from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.search import NOT_REPRODUCED, reference_verdict
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.causes import CauseIndex, Heading, heading_of, kept_index
 from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     KNOWN,
@@ -35,11 +41,12 @@ from kafka_fuzz.triage.deduplicate import (
     deduplicate,
     gathered,
     last_keys,
+    plain_key,
     read_triage,
     related,
     write_triage,
 )
-from kafka_fuzz.triage.draft import drafted_cause, write_pages
+from kafka_fuzz.triage.draft import write_pages
 
 # For testing whether an input still shows its finding.
 ONCE: Final = Budget(runs=1)
@@ -54,6 +61,8 @@ def triaged(
     budget: Budget,
     every: bool = True,
     jobs: int = 1,
+    results: Path | None = None,
+    total: float | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> list[TriagedFinding]:
     """All findings of the campaigns in *roots*, shrunk and deduplicated, the worst first.
@@ -62,26 +71,82 @@ def triaged(
         roots: folders of campaigns; the first one keeps the results.
         against: the folder of an older campaign, or the list of its triage.
         budget: of shrinking one finding.
-        every: whether to shrink known findings, too, and all findings of a testee instead of the smallest one of
-            each cause.  A finding that was shrunk before is shrunk again only for another version of its target.
+        every: whether to shrink known findings, too, and all findings instead of the smallest one of each heading,
+            and to keep the outcomes of co-testees equal.  A finding that was shrunk before is shrunk again only for
+            another version of its target.
         jobs: targets that run at a time.
+        results: the folder of kept results, whose reviewed causes findings are compared with.
+        total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.
         report: takes a line of text for each step.
     """
     findings = gathered(roots)
     if against is not None and against.is_dir():
         # Findings of the previous triage are replayed, even if this campaign did not find them.
         findings = gathered([against]) | findings
-    before = {key: each for each in (*read_triage(roots[0]), *_under_way(roots[0])) for key in each.keys}
+    before = {key: each for each in (*read_triage(roots[0]), *_under_way(roots[0])) for key in each.inputs}
     last = last_keys(against) if against is not None else Last()
     known = already_known(roots[0])
-    work = _Work(roots[0], before, known, budget, every, report)
+    index = kept_index(results) if results is not None else CauseIndex()
+    headings = {key: finding_heading(index, each) for key, each in findings.items()}
+    chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, known))
+    if total is not None and chosen:
+        budget = budget._replace(seconds=min(budget.seconds, total * jobs / len(chosen)))
+    work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen)
     by_target: dict[tuple[str, TargetMode], list[Smallest]] = {}
     for each in findings.values():
         by_target.setdefault((each.finding.outcome.target, each.finding.mode), []).append(each)
     with ThreadPoolExecutor(jobs) as pool:
         parts = list(pool.map(lambda target: work.of_target(target, by_target[target]), sorted(by_target)))
     went_by = {each.key for each in before.values()}
-    return related(deduplicate((_stated(each, last, known) for part in parts for each in part), went_by))
+    made = _under_their_leaders([each for part in parts for each in part], headings)
+    return related(deduplicate((_stated(each, last, known) for each in made), went_by))
+
+
+def finding_heading(index: CauseIndex, each: Smallest) -> Heading:
+    """The heading of a finding as it was found."""
+    outcome = each.finding.outcome
+    return heading_of(index, outcome, _right(each.finding.mode, each.data, outcome), each.data)
+
+
+def _leaders(findings: dict[str, Smallest], headings: dict[str, Heading], known: AlreadyKnown) -> Iterator[str]:
+    """The key of the smallest unknown finding of each heading, in process of each function, too."""
+    seen: set[tuple[str, ...]] = set()
+    for key, each in sorted(findings.items(), key=lambda item: (len(item[1].data), item[0])):
+        heading = headings[key]
+        function = "" if each.finding.mode else each.finding.outcome.function
+        group = heading.library, heading.title, function
+        if group in seen or heading.cause or heading.case or known.reason(plain_key(key), each.finding.version):
+            continue
+        seen.add(group)
+        yield key
+
+
+def _under_their_leaders(made: list[TriagedFinding], headings: dict[str, Heading]) -> list[TriagedFinding]:
+    """Findings that were not shrunk get the heading that the shrunk one of their group has now.
+
+    Those with its outcome are the same finding, and get its input.
+    """
+    now = {
+        (headings[key].library, headings[key].title): each
+        for each in made
+        if not each.why_not
+        for key in each.inputs
+        if key in headings
+    }
+    return [
+        _under(leader, each)
+        if each.why_not == SMALLER and (leader := now.get((each.library, each.cause))) is not None
+        else each
+        for each in made
+    ]
+
+
+def _under(leader: TriagedFinding, each: TriagedFinding) -> TriagedFinding:
+    moved = msgspec.structs.replace(each, cause=leader.cause, library=leader.library, reviewed=leader.reviewed)
+    one, other = leader.outcome, each.outcome
+    if (one.target, one.kind, one.detail, leader.mode) != (other.target, other.kind, other.detail, each.mode):
+        return moved
+    return msgspec.structs.replace(moved, data=leader.data, outcome=leader.outcome, right=leader.right)
 
 
 def triage_and_write(
@@ -104,6 +169,9 @@ class _Work:
     budget: Budget
     every: bool
     report: Callable[[str], None]
+    index: CauseIndex
+    headings: dict[str, Heading]
+    chosen: frozenset[str]
     lock: Lock = field(default_factory=Lock)
 
     def of_target(self, target_and_mode: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[TriagedFinding]:
@@ -113,23 +181,21 @@ class _Work:
         done: list[TriagedFinding] = []
         try:
             with open_executor(target, mode=mode) as executor:
-                done.extend(self._each(target, mode, executor, todo))
+                done.extend(self._each(target, executor, todo))
         except NoTarget as error:
             left = [each for each in todo if each.finding.key not in {made.key for made in done}]
             self.report(f"{target}: {len(left)} keys cannot be replayed: {error}")
-            done += [self._as_before(each) or _made(each, why_not=str(error)) for each in left]
+            done += [self._as_before(each) or self._made(each, why_not=str(error)) for each in left]
         return done
 
-    def _each(
-        self, target: str, mode: TargetMode, executor: Executor, some: Sequence[Smallest]
-    ) -> Iterator[TriagedFinding]:
+    def _each(self, target: str, executor: Executor, some: Sequence[Smallest]) -> Iterator[TriagedFinding]:
         """Each of *some*, the cheapest first."""
         kept = {each.finding.key: made for each in some if (made := self._still(executor, each))}
         todo = [each for each in some if each.finding.key not in kept]
         whys = {each.finding.key: KNOWN for each in todo if not self.every and self._is_known(each, executor.version)}
-        if mode and not self.every:
-            others = _others_of_causes(each for each in todo if each.finding.key not in whys)
-            whys |= dict.fromkeys(others, SMALLER)
+        if not self.every:
+            left = (each.finding.key for each in todo if each.finding.key not in whys)
+            whys |= dict.fromkeys((key for key in left if key not in self.chosen), SMALLER)
         self.report(f"{target}: {len(some)} keys, {len(todo) - len(whys)} to shrink")
         yield from kept.values()
         for each in sorted(todo, key=lambda one: one.finding.key not in whys):
@@ -142,7 +208,7 @@ class _Work:
         if old is None or old.inputs[each.finding.key] != each.finding.sha256 or old.why_not:
             return None
         done = Done(old.data, old.outcome, verdicts=old.verdicts, left_out=old.left_out)
-        return _made(each, done, version=old.version)
+        return self._made(each, done, version=old.version)
 
     def _still(self, executor: Executor, each: Smallest) -> TriagedFinding | None:
         """The last triage's result; None if another version of the target shows something else for its input."""
@@ -156,7 +222,9 @@ class _Work:
         return None
 
     def _is_known(self, each: Smallest, version: str) -> bool:
-        key = each.finding.key
+        key, heading = plain_key(each.finding.key), self.headings[each.finding.key]
+        if heading.cause or heading.case:
+            return True
         return bool(self.known.reason(key, each.finding.version) or self.known.reason(key, version))
 
     def _left(self, executor: Executor, each: Smallest, why: str) -> TriagedFinding:
@@ -165,24 +233,66 @@ class _Work:
         is_same = old is not None and old.inputs[each.finding.key] == each.finding.sha256
         version = old.version if old is not None and is_same else each.finding.version
         if executor.version in ("", version):
-            return _made(each, why_not=why, version=version)
+            return self._made(each, why_not=why, version=version)
         try:
             executor.shrink(each.data, budget=ONCE)
         except NotShown as error:
-            return _made(each, why_not=str(error))
-        return _made(each, why_not=why, version=executor.version)
+            return self._made(each, why_not=str(error))
+        return self._made(each, why_not=why, version=executor.version)
 
     def _shrunk(self, executor: Executor, each: Smallest) -> TriagedFinding:
-        others = [name for name in each.finding.names if name != each.finding.outcome.target]
+        # Starting all co-testees for each target takes far longer than shrinking.
+        others = [name for name in each.finding.names if name != each.finding.outcome.target] if self.every else []
+        data = self._last_alone(executor, each)
         try:
-            smaller = executor.shrink(each.data, budget=self.budget, co_testees=others)
+            smaller = executor.shrink(data, budget=self.budget, co_testees=others if data is each.data else ())
         except NotShown as error:
-            made = _made(each, why_not=str(error))
+            made = self._made(each, why_not=str(error))
         else:
-            made = _made(each, smaller, version=executor.version)
+            made = self._made(each, smaller, version=executor.version)
             self._keep(made)
         self.report(f"  {made.found:,} to {len(made.data):,} bytes  {each.finding.key}{_without(made)}")
         return made
+
+    def _last_alone(self, executor: Executor, each: Smallest) -> bytes:
+        """The last entry of the input if the target gives wrong data for all, and something else for it alone."""
+        spans = first_entry_spans(each.data) if each.finding.mode != "encode" else []
+        if each.finding.outcome.kind != "wrong_data" or len(spans) < 2:
+            return each.data
+        alone = each.data[spans[-1][0] :]
+        with suppress(NotShown):
+            again = executor.shrink(alone, budget=ONCE)
+            if again.outcome is not None and again.outcome.kind != "wrong_data":
+                return alone
+        return each.data
+
+    def _made(
+        self, each: Smallest, done: Done | None = None, *, why_not: str = "", version: str = ""
+    ) -> TriagedFinding:
+        """*each* as shrunk to *done*, or as it was found; *why_not* says why it is not shrunk."""
+        finding = each.finding
+        data, outcome = (done.data, done.outcome or finding.outcome) if done else (each.data, finding.outcome)
+        right = _right(finding.mode, data, outcome)
+        heading = heading_of(self.index, outcome, right, data) if done else self.headings[finding.key]
+        return TriagedFinding(
+            name=finding_name(finding.key),
+            key=finding.key,
+            inputs={finding.key: finding.sha256},
+            state="new",
+            outcome=outcome,
+            data=data,
+            found=len(each.data),
+            right=right,
+            version=version or finding.version,
+            why_not=why_not,
+            cause=heading.title,
+            library=heading.library,
+            reviewed=heading.cause,
+            known_by=_shown_by(heading),
+            verdicts=done.verdicts if done else {},
+            left_out=done.left_out if done else {},
+            **{name: getattr(finding, name) for name in KEPT_FIELDS},
+        )
 
     def _keep(self, each: TriagedFinding) -> None:
         folder = self.root / FOLDER
@@ -203,38 +313,11 @@ def _under_way(root: Path) -> Iterator[TriagedFinding]:
             yield msgspec.json.decode(line, type=TriagedFinding)
 
 
-def _others_of_causes(some: Iterable[Smallest]) -> list[str]:
-    """The keys of those that are not the smallest of their cause."""
-    first: dict[str, Smallest] = {}
-    others = []
-    for each in sorted(some, key=lambda one: (len(one.data), one.finding.key)):
-        cause = drafted_cause(each.finding.outcome, _right(each.finding.mode, each.data, each.finding.outcome))
-        if first.setdefault(cause, each) is not each:
-            others.append(each.finding.key)
-    return others
-
-
-def _made(each: Smallest, done: Done | None = None, *, why_not: str = "", version: str = "") -> TriagedFinding:
-    """*each* as shrunk to *done*, or as it was found; *why_not* says why it is not shrunk."""
-    finding = each.finding
-    data, outcome = (done.data, done.outcome or finding.outcome) if done else (each.data, finding.outcome)
-    right = _right(finding.mode, data, outcome)
-    return TriagedFinding(
-        name=finding_name(finding.key),
-        key=finding.key,
-        inputs={finding.key: finding.sha256},
-        state="new",
-        outcome=outcome,
-        data=data,
-        found=len(each.data),
-        right=right,
-        version=version or finding.version,
-        why_not=why_not,
-        cause=drafted_cause(outcome, right),
-        verdicts=done.verdicts if done else {},
-        left_out=done.left_out if done else {},
-        **{name: getattr(finding, name) for name in KEPT_FIELDS},
-    )
+def _shown_by(heading: Heading) -> str:
+    """Why findings with *heading* are known; empty if they are not."""
+    if heading.cause:
+        return f"reviewed cause: {heading.cause}"
+    return f"the corpus shows the like: {heading.case}" if heading.case else ""
 
 
 def _right(mode: TargetMode, data: bytes, outcome: Outcome) -> str:
@@ -246,7 +329,7 @@ def _right(mode: TargetMode, data: bytes, outcome: Outcome) -> str:
 
 def _stated(each: TriagedFinding, last: Last, known: AlreadyKnown) -> TriagedFinding:
     reasons = (known.reason(key, each.version) for key in (*each.keys, each.outcome.key))
-    known_by = next(filter(None, reasons), "")
+    known_by = next(filter(None, reasons), "") or each.known_by
     was = bool(known_by) or any(key in last.open for key in each.keys)
     # A replay without a finding counts only if the input was replayed and showed the finding before.
     if each.why_not.startswith(NOT_REPRODUCED):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -26,13 +26,21 @@ from kafka_fuzz.campaign.known_findings import (
     write_corpus_results,
 )
 from kafka_fuzz.campaign.plan import ready_testees
-from kafka_fuzz.campaign.recall import Recall, campaign_testees, lenient, measure_recall, run_corpus
+from kafka_fuzz.campaign.recall import (
+    Recall,
+    campaign_testees,
+    lenient,
+    measure_recall,
+    run_corpus,
+)
 from kafka_fuzz.findings import read_findings, write_atomically
 from kafka_fuzz.triage import accept
-from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, read_triage
+from kafka_fuzz.triage.causes import CauseIndex, CauseRecall, kept_index, measure_cause_recall, rows_that_ran
+from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, gathered, read_triage
 from kafka_fuzz.triage.draft import title
+from kafka_fuzz.triage.run import finding_heading
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, need_own_sources, say_json
-from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.fuzz.run import campaign_option, results_option
 
 
 @click.command("corpus")
@@ -155,9 +163,13 @@ def _said(path: Path, old: list[KnownFinding], new: list[KnownFinding], as_json:
 @click.command()
 @campaign_option("The campaign, best one that was run with --blind.")
 @click.option("--missed", is_flag=True, help="Name what it has not found, each with a case that shows it.")
+@results_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
-    """Measure the share of corpus findings that a campaign rediscovers, for each testee.
+def recall(directory: Path, missed: bool, results: Path | None, as_json: bool) -> NoReturn:
+    """Measure the share of reviewed causes, and of corpus findings, that a campaign rediscovers.
+
+    A known cause is a reviewed one that a case shows in the kept results; causes are counted for each library. The
+    share of findings, by key, is printed for each testee below; it is higher, since one cause has many keys.
 
     After `fuzz run --blind`, which leaves the cases out, that is what may be expected of a campaign's mutators where
     there is no case.  Of a campaign that ran the cases, too, it says little.
@@ -166,14 +178,33 @@ def recall(directory: Path, missed: bool, as_json: bool) -> NoReturn:
     """
     try:
         shown = corpus_results(directory)
-        found = measure_recall(list(read_findings(directory)), shown, lenient(), campaign_testees(directory, shown))
+        findings = list(read_findings(directory))
+        found = measure_recall(findings, shown, lenient(), campaign_testees(directory, shown))
+        index = kept_index(results) if results is not None else CauseIndex()
+        headings = [finding_heading(index, each) for each in gathered([directory]).values()]
+        causes = measure_cause_recall(headings, index, rows_that_ran(directory, findings))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
-        say_json({"testees": found, "shown": sum(each.shown for each in found), "found": sum(e.found for e in found)})
+        by_cause = {"libraries": causes, "known": sum(each.known for each in causes)}
+        by_cause["found"] = sum(each.found for each in causes)
+        shown_keys = {"shown": sum(each.shown for each in found), "found": sum(each.found for each in found)}
+        say_json({"causes": by_cause, "testees": found} | shown_keys)
     else:
-        click.echo("\n".join(printable(line, 300) for line in recall_lines(found, missed=missed)))
-    sys.exit(OK if found else CANNOT_RUN)
+        lines = [*cause_lines(causes, missed=missed), *recall_lines(found, missed=missed)]
+        click.echo("\n".join(printable(line, 300) for line in lines))
+    sys.exit(OK if found or causes else CANNOT_RUN)
+
+
+def cause_lines(found: Sequence[CauseRecall], *, missed: bool) -> Iterator[str]:
+    """A line for each library, with *missed* the causes it lacks, and the sum; nothing without kept results."""
+    for each in found:
+        yield f"{each.library:22} {each.found:4} of {each.known:4} causes, and {each.beyond:4} that no review knows"
+        if missed:
+            yield from (f"    {id_}  {case}" for id_, case in each.missed.items())
+    known, have = sum(each.known for each in found), sum(each.found for each in found)
+    if known:
+        yield f"{'by cause':22} {have:4} of {known:4}: {have / known:.0%}"
 
 
 def recall_lines(found: Sequence[Recall], *, missed: bool) -> list[str]:

@@ -25,6 +25,7 @@ from kafka_fuzz.campaign.supervisor import Campaign
 from kafka_fuzz.mutate import PROFILES, current_profile
 from kafka_fuzz.targets.outcome import severity
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
+from kafkaproof.commands.fuzz import find_checkout
 
 
 class ProfileChoice(click.Choice[str]):
@@ -39,6 +40,18 @@ def campaign_option(about: str) -> Callable[[Callable[..., Any]], Callable[..., 
     """`--dir`, the folder of a campaign, as the parameter `directory`."""
     folder = click.Path(file_okay=False, path_type=Path)
     return click.option("--dir", "directory", type=folder, default="kafkaproof-fuzz", show_default=True, help=about)
+
+
+def kept_results() -> Path | None:
+    """The kept results of the checkout; None outside of one."""
+    checkout = find_checkout()
+    return checkout / "results" if checkout else None
+
+
+results_option = click.option(
+    "--results", type=click.Path(path_type=Path, file_okay=False), default=kept_results,
+    help="Kept results, for the reviewed causes of findings.  [default: those of the checkout]",
+)  # fmt: skip
 
 
 MOST_SHOWN: Final = 40

@@ -28,9 +28,11 @@ from kafka_fuzz.triage.night import read_night
 from kafka_fuzz.triage.report import write_reports
 from kafka_fuzz.triage.run import triage_and_write
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
-from kafkaproof.commands.fuzz.run import campaign_option
+from kafkaproof.commands.fuzz.run import campaign_option, kept_results, results_option
 
 RUNS: Final = 5000
+# For shrinking all findings of a campaign: an evening's campaign is triaged while a person waits.
+ALL_SECONDS: Final = 200.0
 existing = click.Path(path_type=Path, exists=True)
 
 
@@ -42,14 +44,24 @@ existing = click.Path(path_type=Path, exists=True)
 @click.option("--against", type=existing, metavar="OLD", help="Last night's campaign, or the list of its triage.")
 @click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(min=0.1), help="For shrinking one.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(min=1), help="Targets at a time.")
-@click.option("--all", "every", is_flag=True, help="Shrink and list all findings: known ones, and all of each cause.")
+@click.option(
+    "--all", "every", is_flag=True, help="Shrink and list all findings, known ones, too, and keep co-testees' outcomes."
+)
+@results_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def triage(
-    directories: tuple[Path, ...], against: Path | None, seconds: float, jobs: int, every: bool, as_json: bool
+    directories: tuple[Path, ...],
+    against: Path | None,
+    seconds: float,
+    jobs: int,
+    every: bool,
+    results: Path | None,
+    as_json: bool,
 ) -> NoReturn:
     """Deduplicate and shrink findings, and draft a case for each below DIR/triage.
 
-    Prints a line for each cause: its number of findings, and its smallest input.  Without --against, the findings are
+    Prints a line for each cause: its number of findings, and its smallest input.  Findings that look like cases of
+    the kept results have the reviewed cause of these, and are known.  Without --against, the findings are
     compared with the triage before the last rounds, which is kept as DIR/previous, or with a campaign that you put
     there.
 
@@ -61,7 +73,11 @@ def triage(
     _reserve(*roots)
     try:
         old, printer = against or last_night(roots[0]), progress_printer(quiet=as_json)
-        findings = triage_and_write(roots, old, printer, budget=Budget(RUNS, seconds), every=every, jobs=jobs)
+        total = None if every else ALL_SECONDS
+        budget = Budget(RUNS, seconds)
+        findings = triage_and_write(
+            roots, old, printer, budget=budget, every=every, jobs=jobs, results=results, total=total
+        )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if as_json:
@@ -89,18 +105,23 @@ def progress_printer(*, quiet: bool) -> Callable[[str], None]:
 
 def print_causes(findings: list[TriagedFinding], folder: Path, *, every: bool) -> None:
     """A line for each cause, with its smallest find, and how many of which state."""
-    for (target, cause), some in by_cause(findings).items():
+    for (library, cause), some in by_cause(findings).items():
         open_ = [finding for finding in some if every or finding.state != "known"]
         if open_:
             new = sum(finding.state == "new" for finding in some)
             best = smallest(open_)
-            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {target}: {cause}"
+            line = f"  {best.state:5} {best.severity:16} {len(best.data):5} B  {best.name}  {library}: {cause}"
             click.echo(printable(line + (f"  ({len(some)} findings, {new} new)" if len(some) > 1 else ""), 220))
     keys = sum(len(finding.keys) for finding in findings)
     counts = Counter(finding.state for finding in findings)
     summary = ", ".join(f"{counts[state]} {state}" for state in ("new", "known", "gone") if counts[state]) or "none"
-    causes = len(by_cause(findings))
-    click.echo(f"{len(findings)} findings of {causes} causes, from {keys} keys: {summary}  ·  {folder / 'README.md'}")
+    causes = by_cause(findings).values()
+    news = sum(any(finding.state == "new" for finding in some) for some in causes)
+    reviewed = sum(bool(some[0].reviewed) for some in causes)
+    click.echo(
+        f"{len(findings)} findings from {keys} keys: {summary}; {len(causes)} causes: {news} new, {reviewed} reviewed"
+        f"  ·  {folder / 'README.md'}"
+    )
 
 
 # Targets at a time.
@@ -131,7 +152,8 @@ def report_command(directory: Path, out: Path, against: Path | None, as_json: bo
         if against is not None or is_stale(directory):
             old = against or last_night(directory)
             printer = progress_printer(quiet=as_json)
-            triage_and_write([directory], old, printer, budget=Budget(RUNS, 10.0), every=False, jobs=JOBS)
+            settings = {"budget": Budget(RUNS, 10.0), "every": False, "jobs": JOBS, "total": ALL_SECONDS}
+            triage_and_write([directory], old, printer, results=kept_results(), **settings)
         night = read_night(directory, read_triage(directory))
     except ValueError as error:
         raise click.UsageError(str(error)) from error

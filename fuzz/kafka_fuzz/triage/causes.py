@@ -1,0 +1,509 @@
+"""The cause of a finding, and its heading: a reviewed cause of the library if one fits, else a sentence.
+
+A finding has no case, and reviewed causes name the cases that show them.  The kept
+results of the corpus connect the two: a finding has the cause that most cases
+with the same traits have.  Traits are the outcome, the error or the field that
+differs, the rule that the bytes break, and the format.
+
+A finding that no kept case resembles is grouped by what happened: by function,
+assertion or error text where the testee gave one, else by the kind of fault in its
+shrunk input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+import kafka_records
+from kafka_conformance.causes import ReviewedCause, causes_of, library_of, reviewed_cause
+from kafka_conformance.judge.compare import Difference
+from kafka_conformance.judge.grading import plain_path
+from kafka_conformance.judge.observation import Crashed, Exceeded, Hung
+from kafka_conformance.judge.verdict import OPEN
+from kafka_conformance.reports.profiles import row_name
+from kafka_conformance.runner.kept_results import KeptResult, kept_files, read_kept
+from kafka_conformance.testees.protocol import LEAKED
+from kafka_corpus.case import Case
+from kafka_corpus.vectors import load_vectors
+from kafka_fuzz.campaign.plan import OF_TESTEES, read_log
+from kafka_fuzz.differential.outcome_tuples import SAYS_CODEC, first_place
+from kafka_fuzz.encode.testees import WRITING
+from kafka_fuzz.findings import FuzzFinding
+from kafka_fuzz.mutate.entries import LONGEST
+from kafka_fuzz.targets.codecs import LIMITS
+from kafka_fuzz.targets.outcome import (
+    Outcome,
+    ending_cause,
+    fault_phrase,
+    normalized_message,
+    value_relation,
+)
+from kafka_records import RecordFormatError
+
+# Codecs of compression by the group of a rule.
+_CODECS: Final = {"GZP": "gzip", "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "CMP": "compressed"}
+# Fields, as subjects of a sentence about records that were read or written.
+_FIELDS: Final = {
+    "batches": "the batches", "records": "the records of a batch", "records.key": "the key of a record",
+    "records.value": "the value of a record", "records.headers": "the headers of a record",
+    "records.timestamp": "the timestamp of a record", "records.offset": "the offset of a record",
+    "next_offset": "the offset to continue from", "batches.length": "the number of batches",
+    "records.length": "the number of records", "headers.key": "the key of a header",
+    "headers.value": "the value of a header", "headers.length": "the number of headers", "data": "the bytes",
+}  # fmt: skip
+_RELATIONS: Final = {
+    "": "another value", "other": "another value", "wraps": "a value that wraps at 32 bits",
+    "rounded": "a value cut to seconds", "beyond 64 bits": "a value beyond 64 bits", "fewer": "fewer",
+    "more": "more", "none": "none", "some for none": "some where there are none",
+    "a number for none": "a number where there is none", "none for a number": "none where there is a number",
+}  # fmt: skip
+# Names of Unix signals by number, as ends of processes have them.
+_SIGNALS: Final = {"4": "SIGILL", "6": "SIGABRT", "7": "SIGBUS", "8": "SIGFPE", "9": "SIGKILL", "11": "SIGSEGV"}
+_TYPE: Final = re.compile(r"^(?P<type>[\w.$]*(?:Error|Exception|error)|[\w.]*BadGzipFile)(?::|$) ?(?P<text>.*)")
+# Words of generic errors that every library of a language shares.
+_OUTER: Final = re.compile(
+    r"^(?:Request error|Invalid response|Read error|Cannot read (?:versioned )?data|Malformed data): "
+)
+_PATH: Final = re.compile(r"^(?:batches|records|headers|next_offset|stalled|data|error)[\w.]*$")
+_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_NUMBER: Final = re.compile(r"-?\d+")
+_VALUES: Final = re.compile(r": expected (\S+|\".*\"), got (\S+|\".*\")$")
+# Kinds whose cause is the broken rule, whatever the testee said.
+_BY_RULE: Final = ("accepts_invalid", "hang", "memory", "amplification")
+# Outcomes of a campaign for those of a certificate.
+_OUTCOMES: Final = {"wrong_error": "leaked_exception"}
+MAX_HEADING: Final = 110
+# Characters of an error text within a heading that names a function, too.
+MAX_ERROR: Final = 60
+
+
+class FindingTraits(NamedTuple):
+    """The traits by which a finding and a case are compared.
+
+    Attributes:
+        kind: the outcome; `hang`, `memory` and `amplification` of an encoder begin with `writing`.
+        detail: the error text without its varying parts, the assertion, or the field and how it differs.
+        rule: the rule that the bytes break; empty for valid ones.
+        place: magic and codec of the first entry.
+    """
+
+    kind: str
+    detail: str
+    rule: str
+    place: str = ""
+
+    @property
+    def levels(self) -> Iterator[tuple[str, ...]]:
+        """The traits that have to be equal, from exact to coarse."""
+        yield "exact", *self
+        yield "rule", self.kind, self.detail, self.rule
+        if self.kind.removeprefix(f"{WRITING} ") in _BY_RULE:
+            yield "kind", self.kind, self.rule
+        elif self.detail:
+            yield "text", self.kind, self.detail
+
+
+def as_of_testee(outcome: Outcome) -> Outcome:
+    """An outcome of a target in process in the form of a testee's: the error's type and text are its detail.
+
+    >>> inside = Outcome("mine", "wrong_data", "BadGzipFile", "mine.codec.gzip_decode", why="CRC check failed 1 != 2")
+    >>> as_of_testee(inside).kind, as_of_testee(inside).detail
+    ('leaked_exception', 'BadGzipFile: CRC check failed # != #')
+    """
+    if outcome.kind not in ("wrong_data", "rejects_valid", "leaked_exception"):
+        return outcome
+    if outcome.kind == "rejects_valid" and outcome.detail == "error" and "." not in outcome.function:
+        said = outcome.why.partition(": ")[2] or outcome.why
+        return msgspec.structs.replace(outcome, detail=normalized_message(said))
+    if not (_NAME.fullmatch(outcome.detail) and "." in outcome.function):
+        return outcome
+    kind = "leaked_exception" if outcome.kind == "wrong_data" else outcome.kind
+    text = normalized_message(f"{outcome.detail}: {outcome.why}")
+    return msgspec.structs.replace(outcome, kind=kind, detail=text)
+
+
+def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
+    """The traits of a finding: of its outcome, the reference's verdict *right*, and its bytes."""
+    outcome = as_of_testee(outcome)
+    _, _, rule = right.partition(" ")
+    writes = outcome.detail.startswith(WRITING)
+    detail = outcome.detail.removeprefix(WRITING).strip()
+    kind = f"{WRITING} {outcome.kind}" if writes else outcome.kind
+    if outcome.kind == "wrong_data":
+        path, _, relation = detail.partition(" ")
+        detail = f"{plain_path(path)} {relation or outcome.relation}".strip()
+    elif outcome.kind in ("accepts_invalid", "amplification"):
+        detail = ""
+    elif outcome.kind == "crash":
+        detail = f"{detail} {_own_function(outcome)}".strip()
+    return FindingTraits(kind, detail, rule, "" if writes else first_place(data))
+
+
+def _own_function(outcome: Outcome) -> str:
+    """The function in which it ended, without the fields that keys put in its place."""
+    named = "." in outcome.function or "_" in outcome.function or "/" in outcome.function
+    return outcome.function.rpartition("/")[2] if named else ""
+
+
+@dataclass(slots=True)
+class CauseIndex:
+    """The causes of the cases of the kept results, by testee and traits.
+
+    Attributes:
+        votes: the causes of cases, by testee or library and a level of traits; empty for unreviewed ones.
+        shown: a case for each of them.
+        causes: the reviewed causes that cases show, each with one of them, by testee and operation.
+    """
+
+    votes: defaultdict[tuple[str, ...], Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    shown: dict[tuple[str, ...], str] = field(default_factory=dict)
+    causes: defaultdict[tuple[str, str], dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+
+    def add(self, testee: str, traits: FindingTraits, cause: str, case: str) -> None:
+        """Add a case with the *cause*, an id of the library of *testee*, or empty."""
+        for name in dict.fromkeys((testee, f"{library_of(testee)}/")):
+            for level in traits.levels:
+                self.votes[name, *level][cause] += 1
+                self.shown.setdefault((name, *level), case)
+
+    def lookup(self, testee: str, traits: FindingTraits) -> tuple[str, str]:
+        """The cause that most cases with such *traits* have, and a case; empty where there is none.
+
+        Cases of *testee* count before those of other rows of its library, and equal traits before similar ones.
+        """
+        for level in traits.levels:
+            for name in (testee, f"{library_of(testee)}/"):
+                found = self.votes.get((name, *level))
+                if found:
+                    return found.most_common(1)[0][0], self.shown[name, *level]
+        return "", ""
+
+
+def kept_index(folder: Path) -> CauseIndex:
+    """The index of the kept results in *folder*; empty without the folder."""
+    index = CauseIndex()
+    cases = {case.id: case for case in load_vectors()} if folder.is_dir() else {}
+    for file in kept_files(folder) if folder.is_dir() else ():
+        _add_kept(index, read_kept(file), cases)
+    return index
+
+
+def _add_kept(index: CauseIndex, kept: KeptResult, cases: dict[str, Case]) -> None:
+    testee = row_name(kept.header.testee)
+    causes = causes_of(testee)
+    for line in kept.lines.values():
+        case = cases.get(line.case)
+        if case is None or line.outcome == "agree" or line.outcome in OPEN:
+            continue
+        found = reviewed_cause(causes, testee, case.id, line)
+        traits = _case_traits(case, line)
+        if traits is None:
+            continue
+        index.add(testee, traits, found.id if found else "", case.id)
+        # What cases leave open is no defect, and campaigns send no lists of aborted transactions.
+        if found and case.expect.verdict != "acceptable" and case.aborted is None:
+            index.causes[testee, case.op].setdefault(found.id, case.id)
+
+
+def _case_traits(case: Case, line: Any) -> FindingTraits | None:
+    """The traits of a judged case; None where a campaign reports no finding."""
+    writes = case.op == "encode"
+    if not writes and not (isinstance(case.input, bytes) and 0 < len(case.input) <= LONGEST):
+        return None
+    seen = line.observation
+    message = str((seen.get("error") or {}).get("message", ""))
+    kind, detail = line.outcome, ""
+    if kind in ("wrong_error", "lossy"):
+        if (seen.get("error") or {}).get("kind") != LEAKED:
+            return None
+        kind, detail = "leaked_exception", normalized_message(message)
+    elif kind == "rejects_valid":
+        detail = normalized_message(message)
+    elif kind in ("crash", "memory"):
+        ending = (Crashed if kind == "crash" else _exceeded)(**_ending_fields(seen, kind))
+        detail = " ".join(filter(None, ending_cause(ending)))
+    elif kind == "hang":
+        detail = ending_cause(Hung(0.0, seen.get("stderr", "")))[0] or (plain_path(line.field) if line.field else "")
+    elif kind == "wrong_data":
+        detail = _wrong_data(line)
+        if detail.startswith("batches.length") and case.expect.verdict == "invalid":
+            kind, detail = "accepts_invalid", ""
+    if writes:
+        return FindingTraits(f"{WRITING} {kind}", detail, "")
+    assert isinstance(case.input, bytes)
+    return FindingTraits(kind, detail, broken_rule(case.input), first_place(case.input))
+
+
+def _exceeded(stderr: str) -> Exceeded:
+    return Exceeded("", stderr)
+
+
+def _ending_fields(seen: dict[str, Any], kind: str) -> dict[str, Any]:
+    fields = ("signal", "exit_code", "stderr") if kind == "crash" else ("stderr",)
+    return {name: seen[name] for name in fields if seen.get(name) is not None} or {"stderr": ""}
+
+
+def _wrong_data(line: Any) -> str:
+    """The field that differs, and how: the text has numbers, null, quoted text or names."""
+    found = _VALUES.search(line.why)
+    relation = value_relation(Difference(line.field, _value(found[1]), _value(found[2]))) if found else ""
+    return f"{plain_path(line.field)} {relation}".strip()
+
+
+def _value(text: str) -> int | bytes | None:
+    if text == "null":
+        return None
+    return int(text) if _NUMBER.fullmatch(text) else text.strip('"').encode()
+
+
+@cache
+def broken_rule(data: bytes) -> str:
+    """The rule by which the reference refuses *data*, or the kind of its error; empty for valid bytes."""
+    try:
+        kafka_records.decode(data, limits=LIMITS)
+    except RecordFormatError as error:
+        return error.rule or error.kind
+    return ""
+
+
+class Heading(NamedTuple):
+    """The heading of findings with one cause.
+
+    Attributes:
+        library: whose code it is about.
+        title: a sentence.
+        cause: the id of the reviewed cause; empty for an unreviewed one.
+        case: a case of the corpus that shows the same; empty if none is known.
+    """
+
+    library: str
+    title: str
+    cause: str = ""
+    case: str = ""
+
+
+def heading_of(index: CauseIndex, outcome: Outcome, right: str, data: bytes) -> Heading:
+    """The heading of a finding: the title of its reviewed cause, else a sentence on what happened."""
+    target = outcome.target.partition("@")[0]
+    traits = finding_traits(outcome, right, data)
+    cause, case = index.lookup(target, traits)
+    causes = causes_of(target)
+    reviewed = next((each for each in causes if each.id == cause), None) or _by_text(causes, outcome, traits)
+    if reviewed is not None:
+        return Heading(library_of(target), reviewed.title, reviewed.id, case)
+    return Heading(library_of(target), heading_sentence(outcome, right), "", case)
+
+
+def _by_text(causes: Sequence[ReviewedCause], outcome: Outcome, traits: FindingTraits) -> ReviewedCause | None:
+    """The first cause that is about an error text, whatever the case."""
+    text = f"{outcome.detail} {outcome.why}"
+    for cause in causes:
+        for match in cause.match:
+            pattern = match.why or match.observation
+            if (
+                match.cases
+                or not pattern
+                or traits.kind not in (_OUTCOMES.get(each, each) for each in match.outcome or [traits.kind])
+            ):
+                continue
+            if (
+                re.search(pattern, text)
+                and re.search(match.observation, text)
+                and re.search(match.field, traits.detail)
+            ):
+                return cause
+    return None
+
+
+def heading_sentence(outcome: Outcome, right: str) -> str:
+    """A sentence on what happened, which findings with one cause share.
+
+    >>> heading_sentence(Outcome("mine", "accepts_invalid", "error", "HDR-05"), "malformed HDR-05")
+    'Accepts a message shorter than its header'
+    >>> heading_sentence(Outcome("mine", "wrong_data", "batches.records.timestamp rounded", "v2"), "ok")
+    'Reads the timestamp of a record wrongly: a value cut to seconds'
+    """
+    outcome = as_of_testee(outcome)
+    writes = outcome.detail.startswith(WRITING)
+    _, _, rule = right.partition(" ")
+    on = fault_phrase(rule)
+    text = _written(outcome, rule) if writes else _read(outcome, rule, on)
+    return text if len(text) <= MAX_HEADING else f"{text[: MAX_HEADING - 1].rstrip()}…"
+
+
+def _read(outcome: Outcome, rule: str, on: str) -> str:
+    detail, function = outcome.detail, _own_function(outcome)
+    match outcome.kind:
+        case "accepts_invalid":
+            return f"Accepts {on}"
+        case "hang":
+            return f"Loops for ever in {function}" if function else f"Gives no answer to {on}"
+        case "memory":
+            return f"Runs out of memory in {function}" if function else f"Runs out of memory on {on}"
+        case "amplification":
+            much = "time" if detail == "time" else "memory"
+            return f"Takes far too much {much} for {on}"
+        case "crash":
+            how = _crash_words(detail)
+            return f"Ends with {how} in {function}" if function else f"Ends with {how} on {on}"
+        case "leaked_exception":
+            return _leak_sentence(detail, rule)
+        case "rejects_valid":
+            return _refusal_sentence(detail, outcome.function)
+        case "wrong_data":
+            return f"Reads {_difference_words(detail, outcome.relation)}"
+    return f"Answers otherwise than predicted: {_plain_words(detail)}"
+
+
+def _written(outcome: Outcome, rule: str) -> str:
+    detail, function = outcome.detail.removeprefix(WRITING).strip(), _own_function(outcome)
+    match outcome.kind:
+        case "accepts_invalid":
+            return "Writes what Kafka refuses to write" + (f": {fault_phrase(rule)}" if rule else "")
+        case "rejects_valid":
+            return f"Refuses to write a valid batch: {_without_type(detail)}"
+        case "wrong_data":
+            return f"Writes {_difference_words(detail, outcome.relation)}"
+        case "crash":
+            return f"Ends with {_crash_words(detail)} when it writes" + (f" in {function}" if function else "")
+        case "hang":
+            return "Gives no answer to a batch to write"
+    return f"Fails to write a batch: {_without_type(detail) or outcome.kind.replace('_', ' ')}"
+
+
+def _crash_words(detail: str) -> str:
+    """How a process ended, as in `SIGSEGV` or `the error "index out of range"`."""
+    signal = re.match(r"signal (\d+)(.*)", detail)
+    if signal:
+        return _SIGNALS.get(signal[1], f"signal {signal[1]}") + signal[2]
+    if detail.startswith(("SIG", "exit code")):
+        return detail
+    return f"the error “{_plain_words(detail)[:MAX_ERROR]}”" if detail else "an unreadable answer"
+
+
+def _leak_sentence(detail: str, rule: str) -> str:
+    """An undocumented exception: by its type, else by its text; those of decompression are one, whatever the codec."""
+    if rule.partition("-")[0] in _CODECS or SAYS_CODEC.search(detail):
+        return "Lets errors of its decompression libraries escape"
+    found = _TYPE.match(detail)
+    if found:
+        return f"Lets {found['type'].rpartition('.')[2] or 'error'} escape on broken bytes"
+    return f"Lets an error escape: {_without_type(detail)}"
+
+
+def _refusal_sentence(detail: str, where: str) -> str:
+    """Valid bytes that are refused: by codec for errors of compression, else by what the error says."""
+    codec = where if where in _CODECS.values() else SAYS_CODEC.search(detail)
+    if codec:
+        name = codec if isinstance(codec, str) else codec[0].lower()
+        name = {"flate": "gzip", "zlib": "gzip", "s2": "snappy", "xerial": "snappy"}.get(name, name)
+        return f"Refuses valid {name} data: {_without_type(detail)}"
+    return f"Refuses valid bytes: {_without_type(detail)}"
+
+
+def _without_type(detail: str) -> str:
+    """The text of an error without the names of its classes."""
+    text = detail
+    while (found := _TYPE.match(text)) and found["text"]:
+        text = re.sub(r"^\[\w+ #\] ?", "", found["text"])
+    while outer := _OUTER.match(text):
+        text = text[outer.end() :]
+    return _plain_words(text)
+
+
+def _plain_words(text: str) -> str:
+    """*text* as it may stand in a sentence: without underscores and numbers' placeholders."""
+    plain = " ".join(text.replace("_", " ").replace("#", "N").split()).rstrip(" .,:;(")
+    return plain or "without a text"
+
+
+def _difference_words(detail: str, relation: str) -> str:
+    """A field, and how it differs; a field of batches that is not in the table is named as it is."""
+    path, _, how = detail.partition(" ")
+    if not _PATH.match(path):
+        return f"a batch wrongly: {_plain_words(detail)}"
+    plain = plain_path(path)
+    plain = plain.removeprefix("records.") if plain.startswith("records.headers.") else plain
+    words = _FIELDS.get(plain) or f"the {plain.rpartition('.')[2].replace('_', ' ')} of a batch"
+    how = how or relation
+    return f"{words} wrongly: {_RELATIONS.get(how, how.replace('_', ' '))}"
+
+
+class CauseRecall(msgspec.Struct, frozen=True):
+    """One library.
+
+    Attributes:
+        library: whose reviewed causes are counted.
+        testees: its rows that the campaign ran.
+        known: number of causes that cases show for these rows.
+        missed: ids of those that the campaign lacks, each with a case that shows it.
+        beyond: headings of findings without a reviewed cause.
+    """
+
+    library: str
+    testees: tuple[str, ...]
+    known: int
+    missed: dict[str, str]
+    beyond: int
+
+    @property
+    def found(self) -> int:
+        """The number of known causes that the campaign has."""
+        return self.known - len(self.missed)
+
+
+def measure_cause_recall(
+    headings: Collection[Heading], index: CauseIndex, tested: Mapping[str, Collection[str]]
+) -> list[CauseRecall]:
+    """Recall of every library by cause.
+
+    Args:
+        headings: of the campaign's findings.
+        index: of the kept results.
+        tested: testees that the campaign ran, by operation.
+    """
+    known: dict[str, dict[str, str]] = {}
+    rows: dict[str, set[str]] = {}
+    for (testee, op), causes in sorted(index.causes.items()):
+        if testee in tested.get(op, ()):
+            library = library_of(testee)
+            rows.setdefault(library, set()).add(testee)
+            known[library] = causes | known.get(library, {})
+    found = {(heading.library, heading.cause) for heading in headings}
+    titles = {(heading.library, heading.title) for heading in headings if not heading.cause}
+    return [
+        CauseRecall(
+            library,
+            tuple(sorted(rows[library])),
+            len(causes),
+            {id_: case for id_, case in sorted(causes.items()) if (library, id_) not in found},
+            sum(name == library for name, _ in titles),
+        )
+        for library, causes in sorted(known.items())
+    ]
+
+
+def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> dict[str, set[str]]:
+    """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
+    tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
+    for finding in findings:
+        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
+    for report in read_log(directory):
+        kind = report.target.partition(":")[0]
+        if not report.executions:
+            continue
+        if kind not in OF_TESTEES:
+            tested["decode"].add(report.target)
+            continue
+        op = "encode" if kind == "encode" else "decode"
+        ran = (part.strip() for part in report.version.split(", ") if " did not run" not in part)
+        tested[op] |= {part.rpartition(" ")[0] for part in ran}
+    return tested

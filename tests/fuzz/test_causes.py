@@ -1,0 +1,228 @@
+"""Headings of findings: reviewed causes first, sentences otherwise, and never one for two causes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from kafka_conformance.causes import causes_of
+from kafka_conformance.process.starting import native_folder, remove_stale_folders, with_own_folder
+from kafka_conformance.runner.kept_results import KeptHeader
+from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS, AlreadyKnown, CorpusResult, read_corpus_results
+from kafka_fuzz.campaign.plan import CampaignPlan, RoundReport, target_weight
+from kafka_fuzz.campaign.recall import PLACES
+from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.findings import FindingStore, read_findings
+from kafka_fuzz.mutate import Mutant, for_cell
+from kafka_fuzz.mutate.model import reachable
+from kafka_fuzz.targets.outcome import FAULT_PHRASES, SEVERITY, Outcome, corpus_key, fault_class, fault_phrase
+from kafka_fuzz.triage.causes import (
+    CauseIndex,
+    FindingTraits,
+    Heading,
+    finding_traits,
+    heading_of,
+    heading_sentence,
+    kept_index,
+    measure_cause_recall,
+    rows_that_ran,
+)
+from kafka_fuzz.triage.deduplicate import gathered
+from kafka_records.rules import all_rules
+
+ROOT = Path(__file__).parents[2]
+# A form such as "accepts invalid: records (malformed, REC)" or "wrong data: batches.length: NST".
+GROUPS = "|".join(sorted({rule.group for rule in all_rules()}))
+OLD_FORM = re.compile(
+    rf"^[a-z ]+: |\([a-z]+, ({GROUPS})\)|: ({GROUPS})$|wrong_data|_invalid|_valid|_exception|\b({GROUPS})-\d\d\b|#|\|"
+)
+
+
+def corpus_outcomes() -> list[tuple[Outcome, str]]:
+    """The outcomes in the keys of all corpus findings, each with the reference's verdict as far as the key has it."""
+    found = []
+    for result in read_corpus_results(PACKAGED_CORPUS).values():
+        for key in result.keys:
+            target, kind, *detail, last = key.split("|")
+            function = "" if last.startswith(PLACES) else last
+            rule = function if re.fullmatch(r"[A-Z][A-Z0-9]{2}-\d\d", function) else ""
+            outcome = Outcome(target, kind, "|".join(detail), function)  # type: ignore[arg-type]  # a class of a key
+            found.append((outcome, f"malformed {rule}" if rule else "ok"))
+    return found
+
+
+def test_no_heading_has_the_old_form() -> None:
+    """Headings of all corpus findings are sentences without fields, rules, groups or placeholders."""
+    sentences = {heading_sentence(*each) for each in corpus_outcomes()}
+    assert len(sentences) > 150
+    assert [text for text in sentences if OLD_FORM.search(text) or not re.match(r"[A-Z][a-z]+ ", text)] == []
+
+
+@pytest.mark.parametrize("kind", ["accepts_invalid", "hang", "memory", "crash", "leaked_exception", *SEVERITY])
+def test_each_rule_gives_a_sentence(kind: str) -> None:
+    """Every rule of the catalogue gives a sentence for every outcome, with and without text of the testee."""
+    for rule in all_rules():
+        for detail in ("", "boom", "writing boom"):
+            text = heading_sentence(Outcome("mine", kind, detail), f"malformed {rule.id}")  # type: ignore[arg-type]
+            assert not OLD_FORM.search(text), text
+
+
+def test_phrases_name_rules() -> None:
+    """Each phrase stands for rules of the catalogue, none of them twice."""
+    rules = [rule for some in FAULT_PHRASES.values() for rule in some]
+    assert len(rules) == len(set(rules))
+    assert set(rules) <= {rule.id for rule in all_rules()} | {f"LZ4-{number:02}" for number in range(1, 19)}
+    assert heading_sentence(Outcome("mine", "accepts_invalid", "error"), "malformed HDR-05") == (
+        "Accepts a message shorter than its header"
+    )
+    assert fault_phrase("HDR-05") == fault_phrase("LEG-03")
+    assert fault_class("HDR-05") == fault_class("LEG-03") != fault_class("HDR-13")
+
+
+def test_similar_cases_decide() -> None:
+    """Equal traits count before similar ones, a testee before its library, and most cases before one."""
+    index, traits = CauseIndex(), FindingTraits("crash", "signal 11", "NST-07", "v1 gzip")
+    index.add("aiokafka-pure", traits, "of-another-row", "a.one")
+    assert index.lookup("aiokafka", traits) == ("of-another-row", "a.one")
+    for cause in ("exact", "exact", "odd"):
+        index.add("aiokafka", traits, cause, "a.two")
+    index.add("aiokafka", traits._replace(rule="CRC-07"), "similar", "a.three")
+    assert index.lookup("aiokafka", traits) == ("exact", "a.two")
+    assert index.lookup("aiokafka", traits._replace(rule="CRC-07"))[0] == "similar"
+    assert index.lookup("aiokafka", traits._replace(detail="signal 6")) == ("", "")
+    assert index.lookup("sarama", traits) == ("", "")
+
+
+def test_findings_get_the_reviewed_cause_of_their_case(tmp_path: Path) -> None:
+    """A finding like a case of the kept results has its reviewed cause as heading; another one has a sentence."""
+    lines = (ROOT / "results" / "aiokafka-0.14.0.ndjson").read_bytes().splitlines()
+    some = [line for line in lines if b'"backwards.inner_message_at_itself[v1-' in line]
+    header = msgspec.json.decode(lines[0], type=KeptHeader)
+    (tmp_path / "aiokafka-0.14.0.ndjson").write_bytes(b"\n".join([msgspec.json.encode(header), *some]) + b"\n")
+    index = kept_index(tmp_path)
+    hang = Outcome("aiokafka", "hang", "", "NST-07")
+    heading = heading_of(index, hang, "malformed NST-07", b"")
+    titles = {cause.id: cause.title for cause in causes_of("aiokafka")}
+    assert heading.cause == "inner-size-endless-loop"
+    assert (heading.library, heading.title) == ("aiokafka", titles[heading.cause])
+    assert heading_of(index, hang, "malformed HDR-13", b"") == Heading(
+        "aiokafka", "Gives no answer to a record count that is not the number of records"
+    )
+    assert kept_index(tmp_path / "missing").votes == {}
+
+
+def test_causes_about_a_text_need_no_case() -> None:
+    """A reviewed cause whose only condition is the error's text has findings that no case resembles."""
+    leak = Outcome("aiokafka", "leaked_exception", "UnicodeDecodeError: '…' codec can't decode byte #")
+    assert heading_of(CauseIndex(), leak, "ok", b"").cause == "header-key-not-utf8"
+
+
+def test_wrong_data_are_compared_by_field_and_relation() -> None:
+    """A target in process and a testee have the same traits for one difference, and an encoder others."""
+    inside = Outcome("mine", "wrong_data", "batches.records.timestamp", relation="rounded")
+    outside = Outcome("mine", "wrong_data", "batches.records.timestamp rounded", "v2")
+    assert finding_traits(inside, "ok", b"") == finding_traits(outside, "ok", b"")
+    writes = Outcome("mine", "wrong_data", "writing batches.records.timestamp rounded", "v2")
+    assert finding_traits(writes, "ok", b"").kind != finding_traits(inside, "ok", b"").kind
+
+
+def test_corpus_findings_are_known_under_new_keys() -> None:
+    """A key with a fault, or with the class of a rule, is known by the corpus; another rule or version is not."""
+    keys = {"mine|accepts_invalid|error|HDR-14": "a.one", "mine|hang||HDR-14": "a.two"}
+    known = AlreadyKnown((), {"mine": CorpusResult("1.0", "", keys)})
+    assert known.reason("mine|accepts_invalid|error|HDR-14 record_count_too_low", "1.0").endswith("a.one")
+    assert known.reason("mine|hang||HDR-13", "1.0").endswith("a.two")
+    assert not known.reason("mine|hang||HDR-13", "2.0")
+    assert not known.reason("mine|accepts_invalid|error|HDR-13 record_count_too_low", "1.0")
+    assert corpus_key("mine|crash|boom|f") == "mine|crash|boom|f"
+
+
+def of_fault(fault: str, data: bytes) -> Mutant:
+    """A mutant with a cell of *fault*."""
+    cell = next(cell for cell in sorted(reachable()) if cell.fault == fault)
+    return for_cell(Random(1), cell)._replace(data=data)
+
+
+def test_one_cause_hides_no_other(tmp_path: Path) -> None:
+    """A finding keeps the first inputs of a few other faults, which triage lists under keys of their own."""
+    store = FindingStore(tmp_path)
+    outcome = Outcome("mine", "crash", "signal 11")
+    faults = ("varint_too_long", "record_count_too_high", "inner_crc_wrong", "magic_unknown", "record_length_zero")
+    for number, fault in enumerate((*faults, *faults)):
+        store.add(outcome, of_fault(fault, bytes(10 + number)))
+    (finding,) = read_findings(tmp_path)
+    assert (finding.size, finding.count) == (10, 1)
+    assert [other.size for other in finding.others] == [11, 12, 13]
+    there = gathered([tmp_path])
+    assert [len(each.data) for each in there.values()] == [10, 11, 12, 13]
+    assert list(there)[1] == f"{finding.key}|input 2"
+    store.add(outcome, of_fault("varint_too_long", b"x"))
+    (smaller,) = read_findings(tmp_path)
+    assert (smaller.size, len(smaller.others)) == (1, 3)
+
+
+def test_a_known_cause_counts_once() -> None:
+    """Recall counts reviewed causes of the testees that ran, not keys; what was not found has its case."""
+    index = CauseIndex()
+    index.causes["aiokafka", "decode"] |= {"one": "a.one", "two": "a.two"}
+    index.causes["aiokafka-pure", "decode"] |= {"two": "b.two", "three": "b.three"}
+    index.causes["aiokafka", "encode"] |= {"four": "a.four"}
+    headings = [Heading("aiokafka", "One", "one")] * 3 + [
+        Heading("aiokafka", "Something"),
+        Heading("sarama", "Two", "two"),
+    ]
+    (row,) = measure_cause_recall(headings, index, {"decode": {"aiokafka", "aiokafka-pure"}, "encode": set()})
+    assert (row.library, row.known, row.found, row.beyond) == ("aiokafka", 3, 1, 1)
+    assert list(row.missed) == ["three", "two"]
+    (row,) = measure_cause_recall(headings, index, {"decode": {"aiokafka"}, "encode": {"aiokafka"}})
+    assert (row.known, row.found) == (3, 1)
+
+
+def test_the_log_names_rows(tmp_path: Path) -> None:
+    """The log names the testees of a round; one that did not run, or a round without an input, does not count."""
+    reports = [
+        RoundReport("differential", 0, 1, version="aiokafka 0.14.0, sarama did not run: no", executions=9),
+        RoundReport("encode:kio", 1, 1, version="kio 1.0", executions=9),
+        RoundReport("kafka-python", 2, 1, version="3.0", executions=9),
+        RoundReport("aiokafka-pure", 3, 1, version="1.0"),
+    ]
+    (tmp_path / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in reports))
+    assert rows_that_ran(tmp_path) == {"decode": {"aiokafka", "kafka-python"}, "encode": {"kio"}}
+
+
+def test_targets_get_equal_shares(tmp_path: Path) -> None:
+    """The next round is for the target with the least CPU time for its weight, not with the fewest rounds."""
+    targets = ("kafka-python", "differential:a,b", "reference")
+    plan = CampaignPlan(targets, tmp_path, 300.0, 2)
+    campaign = Campaign(plan, lambda _: None)
+    assert campaign._next_target() == "kafka-python"
+    for name, (seconds, rounds) in zip(targets, [(120.0, 4), (540.0, 1), (70.0, 9)], strict=True):
+        campaign.states[name].cpu_seconds = seconds
+        campaign._turns[name] = rounds
+    assert campaign._next_target() == "kafka-python"
+    campaign.states["kafka-python"].cpu_seconds = 139.0
+    assert campaign._next_target() == "kafka-python"  # the reference has half the weight
+    campaign.states["kafka-python"].cpu_seconds = 141.0
+    assert campaign._next_target() == "reference"
+    # All testees of a round together have the share of one target in process.
+    shares = CampaignPlan((*targets, *(f"differential:{name}" for name in "cdefghij")), tmp_path, 60.0, 1)
+    assert shares.each("differential:a,b") * 2 == pytest.approx(shares.each("kafka-python") * 2)
+    assert target_weight("reference") * 2 == target_weight("differential")
+
+
+def test_unpacked_libraries_are_removed(tmp_path: Path) -> None:
+    """Java unpacks native libraries to a folder of this process; folders of ended processes are removed."""
+    command = with_own_folder(["/usr/bin/java", "-cp", "x", "Main"])
+    assert command == ["/usr/bin/java", f"-Djava.io.tmpdir={native_folder()}", "-cp", "x", "Main"]
+    assert native_folder().is_dir()
+    assert with_own_folder(["node", "x.js"]) == ["node", "x.js"]
+    old, own = tmp_path / "kafkaproof-native-4194999-x", tmp_path / native_folder().name
+    for folder in (old, own):
+        folder.mkdir()
+        (folder / "liblz4-java-1.so").write_bytes(b"")
+    remove_stale_folders(tmp_path)
+    assert (old.exists(), own.exists()) == (False, True)
