@@ -376,7 +376,7 @@ def certify_bisect(
 
 
 def _release_outcome(name: str, release: str, case: Case, settings: CertifySettings) -> bisect.ReleaseOutcome:
-    """What *release* of the codec *name* makes of *case*, or why it was not run."""
+    """The outcome of *case* in *release* of the codec *name*, or why it was not run."""
     corpus = corpus_hash()
     memory = None if settings.memory is None else settings.memory * MIB
     plain = corpus_cases((bisect.PLAIN_CASE,)) if case.op == "decode" and case.id != bisect.PLAIN_CASE else []
