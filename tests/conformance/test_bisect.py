@@ -110,7 +110,7 @@ def test_reported_changes_are_changes(states: list[str]) -> None:
 
 
 def test_an_unknown_release_is_not_good() -> None:
-    """A release that cannot be built is listed, and is neither the fix nor the last good release."""
+    """A release that cannot be built is listed, and is neither the fix nor the last good one."""
     found, releases = searched("guubug")
     made = bisection("t", "a.b", releases, found)
     document = bisection_document(made)

@@ -26,9 +26,9 @@ FEW: Final = 25
 # Of more, so many evenly spaced ones at first.
 SAMPLE: Final = 9
 
-# A plain batch of one record.  A release that fails over it is broken, or does not fit its adapter: what it makes of
+# A plain batch.  A release that fails over it is broken, or does not fit its adapter: what it makes of
 # another case says nothing about that case.
-PLAIN_CASE: Final = "goldens.batch_of_the_blog[76 B, crc 2857248333]"
+PLAIN_CASE: Final = "framing.entry_takes_its_size_and_twelve[v2]"
 
 State = Literal["good", "bad", "unknown"]
 
@@ -71,7 +71,7 @@ def _parts(word: str) -> Iterator[tuple[int, int, str]]:
 
 
 class ReleaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one release.
+    """The outcome of the case in one release.
 
     Attributes:
         release: as the registry names it.
@@ -89,14 +89,14 @@ class ReleaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> State:
-        """The state that the outcome counts as."""
+        """Good, bad or unknown."""
         if self.outcome in SEVERITIES:
             return "bad"
         return "good" if self.outcome == "agree" else "unknown"
 
 
 def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
-    """The outcome of *release* for *case* in *done*, which has `PLAIN_CASE`, too, where the case is one to decode."""
+    """The outcome of *case* in the run *done* of *release*; of a case to decode, `PLAIN_CASE` was sent, too."""
     version = str(done.header.testee["version"])
     lines = {line.case: line for line in done.lines}
     line, plain = lines.get(case), lines.get(PLAIN_CASE)
@@ -114,7 +114,7 @@ def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Bisection:
-    """All that is known of a case in the releases of a codec, oldest first."""
+    """Outcomes of a case in the releases of a codec, oldest first."""
 
     name: str
     case: str
@@ -185,7 +185,7 @@ def _wanted(known: dict[int, State], count: int) -> Iterator[int]:
     """Places to run next: the middle between two known states that differ, then the neighbours of each change."""
     judged = [at for at in sorted(known) if known[at] != "unknown"]
     changes = [(low, high) for low, high in pairwise(judged) if known[low] != known[high]]
-    # A release that cannot be built shows nothing, so an end that is unknown is narrowed down, too.
+    # The oldest and the newest bad release are narrowed down towards the ends, too.
     ends = [(-1, judged[0])] if judged and known[judged[0]] == "bad" else []
     ends += [(judged[-1], count)] if judged and known[judged[-1]] == "bad" else []
     for low, high in (*changes, *ends):

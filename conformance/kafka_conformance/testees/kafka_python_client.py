@@ -14,8 +14,8 @@ Only options that a case needs are set: the isolation level, a
 linger and a batch size for records that are to leave as one batch, and
 `enable_idempotence=False` for a batch without a producer id.  The magic that a
 producer writes follows from `api_version`.  An older release has fewer options:
-one without `isolation_level` or `enable_idempotence` runs without
-them.
+without `isolation_level` it reads no committed records, without
+`enable_idempotence` it writes no producer ids.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@
 import {
   compressionsAlgorithms,
   createRecordsBatch,
-  IS_TRANSACTIONAL,
   NumericMap,
   Reader,
   readRecordsBatches,
@@ -14,8 +13,9 @@ import lines from './lines.cjs'
 import { kind, message, shown, version } from './shared.js'
 
 const { Skipped, refusal, serve } = lines
-// Bits 3 and 5 of a batch's attributes: the package has no name for the one, and its older releases none for the other.
+// Bits 3, 4 and 5 of a batch's attributes: the package has no name for the first, and its older releases none for the others.
 const HAS_APPEND_TIME = 0x08
+const IS_TRANSACTIONAL = 0x10
 const IS_CONTROL = 0x20
 const compressions = Object.keys(compressionsAlgorithms).filter(name => compressionsAlgorithms[name].available)
 

@@ -167,7 +167,7 @@ func (b *broker) answer(frame []byte) ([]byte, bool) {
 	case key == 3:
 		return metadataResponse(frame[4:8], version), true
 	case key == 2:
-		return offsetsResponse(frame[4:8]), true
+		return offsetsResponse(frame[4:8], version), true
 	case b.fetched:
 		close(b.through)
 		return nil, false
@@ -177,10 +177,13 @@ func (b *broker) answer(frame []byte) ([]byte, bool) {
 	}
 }
 
-// offsetsResponse is version 2 of ListOffsets: the log begins at 0 and has no end.
-func offsetsResponse(correlation []byte) []byte {
+// offsetsResponse is version 1 or 2 of ListOffsets: the log begins at 0 and has no end.
+func offsetsResponse(correlation []byte, version uint16) []byte {
 	out := append(make([]byte, 4), correlation...)
-	out = append(out, 0, 0, 0, 0, 0, 0, 0, 1, 0, byte(len(topic))) // throttle time, one topic
+	if version >= 2 {
+		out = append(out, 0, 0, 0, 0) // throttle time
+	}
+	out = append(out, 0, 0, 0, 1, 0, byte(len(topic))) // one topic
 	out = append(out, topic...)
 	out = append(out, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) // one partition, its index, no error
 	out = append(out, make([]byte, 8+8)...)         // timestamp, offset
