@@ -15,25 +15,33 @@ import socket
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 
 from kafka_brokers import jars, java
-from kafka_brokers.cleaning import EAGER
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.jvm import Here, JvmBroker
 from kafka_brokers.releases import Release, find_release
 from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest, StepAnswers, scenario_requests
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh
 from kafka_brokers.wire import Client, WireError
-from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantResult, MutantStatus, mutant_result
+from kafka_conformance.judge.reach import CONFIG
+from kafka_conformance.power.results import (
+    MOST_CASES,
+    CodeMutant,
+    MethodCoverage,
+    MutantResult,
+    MutantStatus,
+    mutant_result,
+)
 from kafka_conformance.testees.recipe import BuildRecipe, build_testee
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import load_evidence
@@ -65,6 +73,11 @@ AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
 MOST_PARTITIONS: Final = 2_000
 AT_ONCE: Final = 32
+# Scenarios for one mutant: one of each case function, and more of each until there are so many.
+MOST_SCENARIOS: Final = 500
+MOST_CLEANED: Final = 80
+# What these do does not depend on what a broker found when it started.
+WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator", _LOG + "Cleaner", _LOG + "Cleaner$1"))
 # What all scenarios with a restart reach is measured together: a broker recovers everything when it starts.
 RESTARTS: Final = "restarts"
 SILENCE: Final = "no answer"
@@ -114,13 +127,28 @@ class Expected:
 
 
 class QuietBroker(JvmBroker):
-    """A broker whose clients wait `limit` seconds for an answer."""
+    """A broker whose clients wait `limit` seconds for an answer, and which calls `before_end` before it is ended."""
 
     limit = QUIET_LIMIT
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        """Start it with *flags* for Java."""
+        self.before_end: Callable[[], None] = _nothing
+        super().__init__(find_release(NEWEST_RELEASE), _place, config=CONFIG, flags=(*QUICK, *flags))
 
     def client(self) -> Client:
         """A new connection to it."""
         return Client(self.bootstrap, time_limit=self.limit, ranges=self._release.versions)
+
+    def kill(self) -> None:
+        """As `JvmBroker`."""
+        self.before_end()
+        super().kill()
+
+    def restart(self, *, clean: bool = False) -> None:
+        """As `JvmBroker`."""
+        self.before_end()
+        super().restart(clean=clean)
 
 
 class CountedPartitions(Fresh):
@@ -145,8 +173,9 @@ class MutableBroker:
         if measured:
             included = ":".join(CLASSES)
             flags.append(f"-javaagent:{tools.coverage_agent}=output=none,includes={included}")
-        self.broker = QuietBroker(find_release(NEWEST_RELEASE), _place, config=EAGER, flags=(*QUICK, *flags))
+        self.broker = QuietBroker(flags)
         self._partitions: CountedPartitions | None = None
+        self._replaced: tuple[str, Path] | None = None
         self.recorder = Recorder(self.broker, fresh=self._fresh)
 
     def _fresh(self, broker: Broker, start: int) -> Fresh:
@@ -171,7 +200,9 @@ class MutableBroker:
         active.unlink(missing_ok=True)
         if at_start:
             active.write_text(f"{name}\n{code}\n", encoding="utf-8")
-        self._command("replace", name, str(code))
+        if self._replaced != (name, code):
+            self._command("replace", name, str(code))
+            self._replaced = name, code
 
     def difference(self, scenario: Expected) -> str:
         """How the answers to *scenario* differ from what is recorded; empty if they do not, or `SILENCE`."""
@@ -202,6 +233,10 @@ class MutableBroker:
             answer = lines.readline().strip()
         if answer != "done":
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
+
+
+def _nothing() -> None:
+    """What is done before a broker ends that is not measured."""
 
 
 def _place(release: Release) -> Here:
@@ -252,17 +287,24 @@ class ReachedLines(msgspec.Struct, frozen=True):
 def measure_scenarios(tools: JavaTools, scenarios: Sequence[Expected], folder: Path) -> None:
     """Play *scenarios* with JaCoCo's agent, and leave `N.exec` for each plain one in *folder*, N being its index there.
 
-    What scenarios with a restart reach goes into one file.  A scenario that is not answered as recorded leaves none.
+    Each process that scenarios with a restart end or leave has a file of its own.  A plain scenario that is not
+    answered as recorded leaves none.
     """
     with MutableBroker(tools, measured=True) as running:
         for number, each in enumerate(_plain(scenarios)):
             running.measure(folder / "other")
             if not running.difference(each):
                 running.measure(folder / f"{number}.exec")
-        running.measure(folder / "other")
-        # What ran before a broker was killed is lost; what ran after it started again is what these are for.
+    numbers = count()
+
+    def measure() -> None:
+        with suppress(OSError, NoBroker):  # it has ended
+            running.measure(folder / f"{RESTARTS}{next(numbers)}.exec")
+
+    with MutableBroker(tools, measured=True) as running:
+        running.broker.before_end = measure
         list(play_restarts(running, _restarting(scenarios)))
-        running.measure(folder / f"{RESTARTS}.exec")
+        measure()
 
 
 def covered_by(tools: JavaTools, scenarios: Sequence[Expected]) -> tuple[list[ReachedLines], list[MethodCoverage]]:
@@ -303,7 +345,7 @@ class MutantPlayer:
         self._recovered: set[tuple[str, int]] = set()
         for each in reached:
             for line in each.lines:
-                if each.name == RESTARTS:
+                if each.name.startswith(RESTARTS):
                     self._recovered.add((each.class_name, line))
                 else:
                     self._reaching.setdefault((each.class_name, line), []).append(self._plain[int(each.name)])
@@ -324,30 +366,42 @@ class MutantPlayer:
             self._running = MutableBroker(self._tools)
         return self._running
 
-    def result(self, mutant: CodeMutant, code: Path) -> MutantResult:
-        """What the scenarios see of *mutant*, whose class file is *code*.
+    def is_reached(self, mutant: CodeMutant) -> bool:
+        """Whether any scenario reaches its line."""
+        place = mutant.class_name, mutant.line
+        return place in self._reaching or place in self._recovered
+
+    def needs_restarts(self, mutant: CodeMutant) -> bool:
+        """Whether scenarios with a restart may see more of it than others."""
+        place = mutant.class_name, mutant.line
+        return place in self._recovered and (place not in self._reaching or mutant.class_name not in WITHOUT_STATE)
+
+    def result(self, mutant: CodeMutant, code: Path) -> MutantResult | None:
+        """The result if a scenario without a restart sees *mutant*, whose class file is *code*; None if none does.
 
         Raises:
             NoBroker: a broker without a mutant cannot be started.
         """
-        place = mutant.class_name, mutant.line
-        reaching = self._in_order(mutant.method, self._reaching.get(place, ()))
-        if not reaching and place not in self._recovered:
-            return mutant_result(mutant, "not-reached")
-        for each in reaching:
+        for each in self._in_order(mutant):
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
         self._restore(mutant)
-        if place in self._recovered and (seen := self._seen_by_restarts(mutant, code)):
-            return mutant_result(mutant, "seen", seen)
-        return mutant_result(mutant, "same-replies")
+        return None
 
-    def _in_order(self, method: str, reaching: Iterable[Expected]) -> list[Expected]:
-        """Those that saw mutants of the *method* first, then the quick ones; otherwise shuffled."""
-        shuffled = list(reaching)
-        random.Random(method).shuffle(shuffled)
-        return sorted(shuffled, key=lambda each: (-self._saw[method, each.id], each.cleans))
+    def _in_order(self, mutant: CodeMutant) -> list[Expected]:
+        """Those that saw mutants of the method first, then one of each case function, the quick ones before others."""
+        shuffled = list(self._reaching.get((mutant.class_name, mutant.line), ()))
+        random.Random(mutant.method).shuffle(shuffled)
+        rounds: Counter[str] = Counter()
+        ranked = []
+        for each in shuffled:
+            name = each.id.partition("[")[0]
+            rounds[name] += 1
+            ranked.append((-self._saw[mutant.method, each.id], each.cleans, rounds[name], each))
+        ranked.sort(key=lambda item: item[:3])
+        quick = [each for *_, each in ranked if not each.cleans][:MOST_SCENARIOS]
+        return quick + [each for *_, each in ranked if each.cleans][:MOST_CLEANED]
 
     def _restore(self, mutant: CodeMutant) -> None:
         self._broker().replace(mutant.class_name, self._code / f"{mutant.class_name}.class")
@@ -367,23 +421,32 @@ class MutantPlayer:
         self.close()
         running = self._broker()
         running.broker.limit = SURE_LIMIT
-        if before := running.difference(scenario):
-            raise NoBroker(f"{scenario.id} is not answered as recorded without a mutant: {before}")
+        if running.difference(scenario):
+            return None  # it is not answered as recorded without a mutant either
         running.replace(mutant.class_name, code)
         differs = running.difference(scenario)
         self.close()
         return None if not differs else "hang" if differs is SILENCE else "seen"
 
-    def _seen_by_restarts(self, mutant: CodeMutant, code: Path) -> list[str]:
-        """Ids of scenarios with a restart that see *mutant*."""
+    def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
+        """The result after scenarios with a restart, in which the broker starts with *mutant*."""
         running = self._broker()
         running.replace(mutant.class_name, code, at_start=True)
         try:
-            differing = [each.id for each, differs in play_restarts(running, self._restarting) if differs]
+            differing = [each for each, differs in play_restarts(running, self._restarting) if differs]
         except NoBroker:
-            differing = [self._restarting[0].id]
-        self.close()
-        return differing
+            self.close()
+            return mutant_result(mutant, "hang", [self._restarting[0].id])
+        if differing:
+            self.close()
+            differing = self._without_mutant(differing)
+        else:
+            self._restore(mutant)
+        return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
+
+    def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
+        """Those of *scenarios* that are answered as recorded without a mutant."""
+        return [each for each, differs in play_restarts(self._broker(), scenarios[:MOST_CASES]) if not differs]
 
 
 _MAVEN: Final = ("mvn", "-B", "-q", "-C", "-Dstyle.color=never", "-Dbuilt={build}", "package")
@@ -430,8 +493,19 @@ class JavaBroker:
             code = self._class_files(mutants, Path(scratch))
             player = MutantPlayer(self._tools, scenarios, reached, Path(scratch))
             with closing(player):
+                later = []
                 for each in mutants:
-                    yield player.result(each, code[each.key])
+                    if not player.is_reached(each):
+                        yield mutant_result(each, "not-reached")
+                    elif result := player.result(each, code[each.key]):
+                        yield result
+                    elif player.needs_restarts(each):
+                        later.append(each)
+                    else:
+                        yield mutant_result(each, "same-replies")
+                player.close()
+                for each in later:
+                    yield player.restarted(each, code[each.key])
 
     def _class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""
