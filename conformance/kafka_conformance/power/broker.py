@@ -16,19 +16,19 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TextIO
 
 import msgspec
 
 from kafka_brokers import jars, java
 from kafka_brokers.interface import Broker, NoBroker
-from kafka_brokers.jvm import Here, JvmBroker
+from kafka_brokers.jvm import HOST, Here, JvmBroker
 from kafka_brokers.releases import Release, find_release
 from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest, StepAnswers, scenario_requests
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh
@@ -46,6 +46,7 @@ from kafka_conformance.testees.recipe import BuildRecipe, build_testee
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Dump
+from kafka_corpus.vector_format import CODEC_OPS, OPS
 from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
 
 _LOG: Final = "org.apache.kafka.storage.internals.log."
@@ -66,6 +67,7 @@ CLASSES: Final = (
     _RECORD + "MemoryRecords",
     _RECORD + "MemoryRecords$RecordFilter",
 )
+BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds.  A request to a mutant that takes longer is tried once more with the second limit.
 QUIET_LIMIT: Final = 5.0
 SURE_LIMIT: Final = 15.0
@@ -174,6 +176,9 @@ class MutableBroker:
             included = ":".join(CLASSES)
             flags.append(f"-javaagent:{tools.coverage_agent}=output=none,includes={included}")
         self.broker = QuietBroker(flags)
+        self._open = ExitStack()
+        self._port = 0
+        self._lines: TextIO
         self._partitions: CountedPartitions | None = None
         self._replaced: tuple[str, Path] | None = None
         self.recorder = Recorder(self.broker, fresh=self._fresh)
@@ -191,6 +196,8 @@ class MutableBroker:
     def close(self) -> None:
         """End it."""
         self.recorder.close()
+        with suppress(OSError):  # an agent that has ended
+            self._open.close()
         self.broker.stop()
         self._scratch.cleanup()
 
@@ -224,13 +231,13 @@ class MutableBroker:
 
     def _command(self, *words: str) -> None:
         port = int((self.folder / "port").read_text(encoding="utf-8"))
-        with (
-            socket.create_connection(("127.0.0.1", port), timeout=AGENT_LIMIT) as connection,
-            connection.makefile("rw", encoding="utf-8") as lines,
-        ):
-            lines.write("\t".join(words) + "\n")
-            lines.flush()
-            answer = lines.readline().strip()
+        if port != self._port:
+            agent = self._open.enter_context(socket.create_connection((HOST, port), timeout=AGENT_LIMIT))
+            self._lines = self._open.enter_context(agent.makefile("rw", encoding="utf-8"))
+            self._port = port
+        self._lines.write("\t".join(words) + "\n")
+        self._lines.flush()
+        answer = self._lines.readline().strip()
         if answer != "done":
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
 
@@ -244,10 +251,13 @@ def _place(release: Release) -> Here:
 
 
 def expected_scenarios() -> list[Expected]:
-    """The scenarios with recorded answers, but for those of DumpLogSegments, which is another program."""
+    """The scenarios of cases for brokers with recorded answers, but for DumpLogSegments, which is another program.
+
+    Inputs of decode cases have recorded answers too, and take the same ways through a broker.
+    """
     evidence = load_evidence(package_root())
     found = []
-    for request in scenario_requests(load_vectors(), NEWEST_RELEASE):
+    for request in scenario_requests(load_vectors(ops=BROKER_OPS), NEWEST_RELEASE):
         line = evidence.get(request.id)
         answers = line.by_release().get(NEWEST_RELEASE) if line and line.sha256 == request.sha256 else None
         if answers and not any(isinstance(step, Dump) for step in request.scenario.steps):
@@ -292,9 +302,8 @@ def measure_scenarios(tools: JavaTools, scenarios: Sequence[Expected], folder: P
     """
     with MutableBroker(tools, measured=True) as running:
         for number, each in enumerate(_plain(scenarios)):
-            running.measure(folder / "other")
-            if not running.difference(each):
-                running.measure(folder / f"{number}.exec")
+            differs = running.difference(each)
+            running.measure(folder / ("other" if differs else f"{number}.exec"))
     numbers = count()
 
     def measure() -> None:
