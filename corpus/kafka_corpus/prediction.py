@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec import UNSET
 
 from kafka_corpus import recipes
-from kafka_corpus.authoring.build import signed
+from kafka_corpus.authoring.build import reseal, signed
 from kafka_corpus.case import Recipe
 from kafka_corpus.scenario import (
     ISOLATION,
@@ -29,6 +29,7 @@ from kafka_corpus.scenario import (
     Scenario,
     Step,
     StepAnswer,
+    WriteMarker,
     producer_id,
 )
 from kafka_records import (
@@ -49,7 +50,7 @@ from kafka_records import (
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment
-from kafka_records.transactions import BUMPS_EPOCH
+from kafka_records.transactions import BUMPS_EPOCH, append_marker
 
 # ProduceResponse: fields that newer versions add.
 FIRST_WITH_TIME: Final = 2
@@ -247,6 +248,33 @@ def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
     return StepAnswer(data=result.stored)
 
 
+def _write_marker(partition: _Partition, step: WriteMarker) -> StepAnswer:
+    if not partition.is_first_leader:
+        raise Unpredicted("a marker after a restart")
+    producer = _producer(partition, step.producer)
+    result = append_marker(
+        partition.log,
+        producer.id,
+        producer.epoch + step.epochs_ahead,
+        commit=step.commit,
+        coordinator_epoch=step.coordinator_epoch,
+        now_ms=NOW,
+        release=partition.release,
+        config=partition.config,
+        transaction_version=step.transaction_version,
+    )
+    partition.took(result)
+    return StepAnswer(error_code=result.error_code, data=_with_known_epoch(result.stored))
+
+
+# The epoch of the coordinator in a marker, counted from its end; in answers it is 0.
+_COORDINATOR_EPOCH: Final = -5
+
+
+def _with_known_epoch(marker: bytes) -> bytes:
+    return reseal(marker[:_COORDINATOR_EPOCH] + bytes(4) + marker[_COORDINATOR_EPOCH + 4 :]) if marker else b""
+
+
 def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
     if ROLLING & partition.settings.keys() or partition.is_split:
         raise Unpredicted("which segment an offset is in")
@@ -356,6 +384,7 @@ _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] =
     InitProducerId: _init_producer_id,
     AddPartitions: _add_partitions,
     EndTransaction: _end_transaction,
+    WriteMarker: _write_marker,
     Fetch: _fetch,
     FindOffset: _find_offset,
     ReadSegments: _segment,

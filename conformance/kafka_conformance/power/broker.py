@@ -391,14 +391,14 @@ class MutantPlayer:
         Raises:
             NoBroker: a broker without a mutant cannot be started.
         """
-        for each in self._in_order(mutant):
+        for each in self.in_order(mutant):
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
         self._restore(mutant)
         return None
 
-    def _in_order(self, mutant: CodeMutant) -> list[Expected]:
+    def in_order(self, mutant: CodeMutant) -> list[Expected]:
         """Those that saw mutants of the method first, then one of each case function, the quick ones before others."""
         shuffled = list(self._reaching.get((mutant.class_name, mutant.line), ()))
         random.Random(mutant.method).shuffle(shuffled)
@@ -477,7 +477,8 @@ class JavaBroker:
     """The target: see `MutationTarget`."""
 
     @cached_property
-    def _tools(self) -> JavaTools:
+    def tools(self) -> JavaTools:
+        """The Java programs, built on first use.  Raises `BuildError`."""
         built = build_testee(RECIPE)
         (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
         return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)
@@ -488,7 +489,7 @@ class JavaBroker:
 
     def mutants(self) -> Sequence[CodeMutant]:
         """PIT's mutants of `CLASSES`."""
-        return [msgspec.json.decode(line, type=CodeMutant) for line in self._tools.lines("BrokerMutants", *CLASSES)]
+        return [msgspec.json.decode(line, type=CodeMutant) for line in self.tools.lines("BrokerMutants", *CLASSES)]
 
     def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
         """Play the scenarios to each of *mutants*.
@@ -497,10 +498,10 @@ class JavaBroker:
             NoBroker: the broker or a Java program cannot be started.
         """
         scenarios = expected_scenarios()
-        reached, _ = covered_by(self._tools, scenarios)
+        reached, _ = covered_by(self.tools, scenarios)
         with tempfile.TemporaryDirectory(prefix="kafkaproof-power-") as scratch:
-            code = self._class_files(mutants, Path(scratch))
-            player = MutantPlayer(self._tools, scenarios, reached, Path(scratch))
+            code = self.class_files(mutants, Path(scratch))
+            player = MutantPlayer(self.tools, scenarios, reached, Path(scratch))
             with closing(player):
                 later = []
                 for each in mutants:
@@ -516,14 +517,14 @@ class JavaBroker:
                 for each in later:
                     yield player.restarted(each, code[each.key])
 
-    def _class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
+    def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""
         numbers = {each.key: number for number, each in enumerate(self.mutants())}
         wanted = [each.key for each in mutants]
         chosen = " ".join(str(numbers[key]) for key in wanted)
-        self._tools.lines("BrokerMutants", "--write", str(folder), *CLASSES, text=chosen)
+        self.tools.lines("BrokerMutants", "--write", str(folder), *CLASSES, text=chosen)
         return {key: folder / f"{numbers[key]}.class" for key in wanted}
 
     def coverage(self) -> Iterator[MethodCoverage]:
         """Branches of each method of `CLASSES` that the scenarios enter."""
-        yield from covered_by(self._tools, expected_scenarios())[1]
+        yield from covered_by(self.tools, expected_scenarios())[1]
