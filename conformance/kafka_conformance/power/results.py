@@ -139,10 +139,13 @@ _headers = msgspec.json.Decoder(MutantRunHeader)
 
 
 def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list[CodeMutant]:
-    """*count* of *mutants* drawn with *seed*, in their own order; all of them if *count* is 0 or too many."""
+    """*count* of *mutants* drawn with *seed*, in their own order; all of them if *count* is 0 or too many.
+
+    A larger sample of the same seed contains the smaller one.
+    """
     if not 0 < count < len(mutants):
         return list(mutants)
-    return [mutants[at] for at in sorted(Random(seed).sample(range(len(mutants)), count))]
+    return [mutants[at] for at in sorted(Random(seed).sample(range(len(mutants)), len(mutants))[:count])]
 
 
 def matching_classes(mutants: Iterable[CodeMutant], pattern: str) -> list[CodeMutant]:
