@@ -42,7 +42,8 @@ from kafka_conformance.power.results import (
     MutantStatus,
     mutant_result,
 )
-from kafka_conformance.testees.recipe import BuildRecipe, build_testee
+from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee
 from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Dump
@@ -478,8 +479,11 @@ class JavaBroker:
 
     @cached_property
     def tools(self) -> JavaTools:
-        """The Java programs, built on first use.  Raises `BuildError`."""
-        built = build_testee(RECIPE)
+        """The Java programs, built on first use.  Raises `CannotRun`."""
+        try:
+            built = build_testee(RECIPE)
+        except BuildError as error:
+            raise CannotRun(f"the mutants of java-broker cannot be built: {error}") from error
         (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
         return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)
 
