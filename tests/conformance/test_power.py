@@ -7,6 +7,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import replace
 
 from kafka_conformance.power import TARGETS
 from kafka_conformance.power.results import (
@@ -19,6 +20,7 @@ from kafka_conformance.power.results import (
     MutantFile,
     MutantResult,
     MutantRunHeader,
+    MutantStatus,
     kept_mutants,
     load_reviews,
     matching_classes,
@@ -110,8 +112,10 @@ def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.ndjson"
     with MutantFile(path, HEADER) as file:
         file.append(mutant_result(mutant(), "seen"))
+        with pytest.raises(Unusable, match=r"another run writes there"):
+            MutantFile(path, HEADER)
     with pytest.raises(Unusable, match=r"another run \(corpus\)"):
-        MutantFile(path, MutantRunHeader(format=FORMAT, target="java-client", version="4.4.0", corpus="", population=3))
+        MutantFile(path, replace(HEADER, corpus=""))
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"status":"gone"}\n')
     with pytest.raises(Unusable, match=r"run.ndjson:3: "):
@@ -121,13 +125,32 @@ def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
         read_mutant_run(path)
 
 
-def test_sample_is_repeatable() -> None:
-    """A seed draws the same mutants, in their order; another seed draws others."""
+def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
+    """With `again` a run on another corpus keeps what was seen, and runs all other mutants again."""
+    path = tmp_path / "run.ndjson"
+    states: tuple[MutantStatus, ...] = ("seen", "hang", "survived", "same-replies", "not-reached")
+    with MutantFile(path, HEADER) as file:
+        for line, status in enumerate(states):
+            file.append(mutant_result(mutant(line), status))
+    with MutantFile(path, replace(HEADER, corpus="cd" * 32), again=True) as file:
+        assert [each.status for each in file.known] == ["seen", "hang"]
+    header, found = read_mutant_run(path)
+    assert (header.corpus, len(found)) == ("cd" * 32, 2)
+
+
+def test_sample_is_repeatable(tmp_path: Path) -> None:
+    """A seed draws the same mutants, a larger sample begins with a smaller one and continues its file."""
     mutants = [mutant(line) for line in range(100)]
     drawn = sample_mutants(mutants, 10, 1)
-    assert drawn == sample_mutants(mutants, 10, 1) == sorted(drawn, key=lambda each: each.line)
-    assert drawn != sample_mutants(mutants, 10, 2)
-    assert sample_mutants(mutants, 0, 1) == sample_mutants(mutants, 200, 1) == mutants
+    assert drawn == sample_mutants(mutants, 0, 1)[:10] != sample_mutants(mutants, 10, 2)
+    assert set(sample_mutants(mutants, 0, 1)) == set(mutants)
+    with MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=10)) as file:
+        file.append(mutant_result(drawn[0], "seen"))
+    with MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=20)) as file:
+        assert len(file.known) == 1
+    assert read_mutant_run(tmp_path / "run.ndjson")[0].sample == 20
+    with pytest.raises(Unusable, match=r"another run \(sample\)"):
+        MutantFile(tmp_path / "run.ndjson", replace(HEADER, sample=10))
     assert matching_classes(mutants, "Bat*") == matching_classes(mutants, "org.*") == mutants
     assert matching_classes(mutants, "Record") == []
 
@@ -139,7 +162,7 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has it.'\nlines = [2, 3]\n",
         encoding="utf-8",
     )
-    states = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
+    states: tuple[MutantStatus, ...] = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
     found = [mutant_result(mutant(line), status) for line, status in enumerate(states, 1)]
     total = summarise_mutants(kept_mutants(HEADER, found), load_reviews("java-client", tmp_path)).total
     assert (total.mutants, total.reached, total.seen) == (6, 5, 2)

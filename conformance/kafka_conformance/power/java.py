@@ -26,7 +26,7 @@ from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.protocol import Stray, parse_reply
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee
-from kafka_corpus.case import Case
+from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import load_vectors
 
@@ -45,7 +45,19 @@ FLAGS: Final = (
 # Mutants after which the Java program is started again: native memory of mutants is not always freed.
 MOST_AT_ONCE: Final = 1000
 
+# MiB that the recipe of a case makes at most.  Mutants do not answer larger ones, which measure memory.
+MOST_MIB: Final = 16
+
 JudgedAs = tuple[str, str]
+
+
+def mutant_cases() -> list[Case]:
+    """The decode and encode cases that mutants answer."""
+    return [
+        case
+        for case in load_vectors(ops=CODEC_OPS)
+        if not (isinstance(case.input, Recipe) and case.input.args.get("mib", 0) > MOST_MIB)
+    ]
 
 
 class JavaState(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,12 +68,14 @@ class JavaState(msgspec.Struct, frozen=True, kw_only=True):
         ready: how many mutants there are, once it takes commands.
         case: the number of the case of a reply, or of one that hangs.
         reply: the reply itself.
+        ends: whether the program ends, since the case could not be stopped.
     """
 
     state: str = ""
     ready: int = 0
     case: int = -1
     reply: msgspec.Raw = msgspec.Raw(b"")
+    ends: bool = False
 
 
 _states = msgspec.json.Decoder(JavaState)
@@ -115,7 +129,7 @@ class JavaClient:
     def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
         """The result of each of *mutants*; the Java program is started again after one that ends it."""
         numbers = {each.key: number for number, each in enumerate(self.mutants())} if mutants else {}
-        cases = load_vectors(ops=CODEC_OPS)
+        cases = mutant_cases()
         todo = list(mutants)
         while todo:
             with _requests(cases) as path, JavaProgram(self._command("run", path), cases) as program:
@@ -203,7 +217,9 @@ class JavaProgram:
             if state.state == "not-reached":
                 return mutant_result(mutant, "not-reached")
             if state.state == "hang":
-                return mutant_result(mutant, "hang", [*seen, self._cases[state.case].id])
+                self.ended = self.ended or state.ends
+                last = [self._cases[state.case].id] if state.case >= 0 else []
+                return mutant_result(mutant, "hang", [*seen, *last])
             if state.state == "done":
                 break
             command = "more\n"
@@ -228,4 +244,4 @@ class JavaProgram:
                 return
         self.ended = True
         sys.stderr.write("the Java program ended over a mutant and is started again\n")
-        yield JavaState(state="hang", case=0)
+        yield JavaState(state="hang")

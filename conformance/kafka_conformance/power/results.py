@@ -6,7 +6,7 @@ lines of the mutants that no case sees, and for each class how many were seen.
 
 from __future__ import annotations
 
-import os
+import fcntl
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -139,13 +139,9 @@ _headers = msgspec.json.Decoder(MutantRunHeader)
 
 
 def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list[CodeMutant]:
-    """*count* of *mutants* drawn with *seed*, in their own order; all of them if *count* is 0 or too many.
-
-    A larger sample of the same seed contains the smaller one.
-    """
-    if not 0 < count < len(mutants):
-        return list(mutants)
-    return [mutants[at] for at in sorted(Random(seed).sample(range(len(mutants)), len(mutants))[:count])]
+    """*count* of *mutants*, or all, in an order that *seed* gives; a larger sample begins with the smaller one."""
+    drawn = Random(seed).sample(mutants, len(mutants))
+    return drawn[:count] if count else drawn
 
 
 def matching_classes(mutants: Iterable[CodeMutant], pattern: str) -> list[CodeMutant]:
@@ -160,29 +156,49 @@ def _class_fits(pattern: str, name: str) -> bool:
 class MutantFile:
     """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
 
+    A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
+    what an older corpus saw is seen, since cases are only added, and all other mutants run again.
+
     Raises:
-        Unusable: the file is of another run, or a line is broken.
+        Unusable: the file is of another run or in use, or a line is broken.
     """
 
-    def __init__(self, path: Path, header: MutantRunHeader) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: Path, header: MutantRunHeader, *, again: bool = False) -> None:
+        self.path, self.header, self._again = path, header, again
         self.known: list[MutantResult] = []
-        if path.exists() and path.stat().st_size:
-            self._resume()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_encoder.encode(header) + b"\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
+        try:
+            self._lock()
+            if path.stat().st_size:
+                self._resume()
+            else:
+                self._file.write(_encoder.encode(header) + b"\n")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
 
     def _resume(self) -> None:
         data = _content(self.path)
         whole = data[: data.rfind(b"\n") + 1]
         header, self.known = _parsed(self.path, whole)
-        if header != self.header:
+        if self._again and header.corpus != self.header.corpus:
+            header = msgspec.structs.replace(header, corpus=self.header.corpus)
+            self.known = [each for each in self.known if each.status in SEEN]
+            whole = b""  # so that the file is written again
+        same = msgspec.structs.replace(header, sample=self.header.sample)
+        if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
-        if len(whole) < len(data):  # the line that a killed run had begun
-            os.truncate(self.path, len(whole))
+        if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
+            self._file.truncate(0)
+            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
