@@ -23,7 +23,7 @@ from kafka_brokers.wire.transactions import (
     init_producer_id,
     once_verified,
     send_end_transaction,
-    write_marker,
+    send_marker,
 )
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.prediction import step_payload
@@ -275,7 +275,7 @@ class ScenarioRunner:
     def write_marker(self, step: WriteMarker) -> StepAnswer:
         """Write a marker as the coordinator would."""
         producer = self._producers[step.producer]
-        code = write_marker(
+        code = send_marker(
             self.client,
             self.partition,
             producer._replace(producer_epoch=producer.producer_epoch + step.epochs_ahead),

@@ -110,7 +110,7 @@ def send_end_transaction(
     return producer if found[0].producer_id < 0 else found[0]
 
 
-def write_marker(
+def send_marker(
     client: Client,
     where: TopicPartition,
     producer: Producer,

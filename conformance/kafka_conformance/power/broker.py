@@ -97,7 +97,7 @@ class JavaTools:
     coverage_agent: Path
 
     def lines(self, main: str, *arguments: str, text: str = "") -> list[str]:
-        """What a program writes, line by line.  Raises `NoBroker` if it fails."""
+        """The output of a program by lines.  Raises `NoBroker` if it fails."""
         release = find_release(NEWEST_RELEASE)
         path = f"{self.class_path}:{jars.provide(release) / '*'}"
         command = [java.find_java(release).program, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, main, *arguments]
@@ -244,7 +244,7 @@ class MutableBroker:
 
 
 def _nothing() -> None:
-    """What is done before a broker ends that is not measured."""
+    """Do nothing: the broker is not measured."""
 
 
 def _place(release: Release) -> Here:
@@ -318,7 +318,7 @@ def measure_scenarios(tools: JavaTools, scenarios: Sequence[Expected], folder: P
 
 
 def covered_by(tools: JavaTools, scenarios: Sequence[Expected]) -> tuple[list[ReachedLines], list[MethodCoverage]]:
-    """What each of *scenarios* reaches, and the branches of each method that they take; measured once, and kept.
+    """Lines that each of *scenarios* reaches, and branches by method that they take; measured once, and kept.
 
     Raises:
         NoBroker: the broker or a Java program cannot be started.
@@ -423,11 +423,13 @@ class MutantPlayer:
         differs = running.difference(scenario)
         if not differs:
             return None
+        if scenario.cleans and not running.difference(scenario):
+            return None  # the cleaner's rounds depend on the clock
         if differs is not SILENCE:
             self._restore(mutant)
             if not running.difference(scenario):
                 return "seen"
-        # The broker may be damaged, or slow: once more with a new one and more patience.
+        # The broker may be damaged, or slow: once more with a new one and a longer time limit.
         self.close()
         running = self._broker()
         running.broker.limit = SURE_LIMIT
