@@ -48,7 +48,7 @@ from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Dump
 from kafka_corpus.vector_format import CODEC_OPS, OPS
-from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
+from kafka_corpus.vectors import load_vectors, package_root
 
 _LOG: Final = "org.apache.kafka.storage.internals.log."
 _RECORD: Final = "org.apache.kafka.common.record.internal."
@@ -323,7 +323,7 @@ def covered_by(tools: JavaTools, scenarios: Sequence[Expected]) -> tuple[list[Re
     Raises:
         NoBroker: the broker or a Java program cannot be started.
     """
-    facts = (corpus_hash(), NEWEST_RELEASE, CLASSES, [each.id for each in scenarios])
+    facts = (NEWEST_RELEASE, CLASSES, [(each.id, each.request.sha256) for each in scenarios])
     kept = (
         jars.cache_directory().parent / "power" / f"java-broker-{sha256(repr(facts).encode()).hexdigest()[:12]}.ndjson"
     )
