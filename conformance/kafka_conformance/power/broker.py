@@ -81,6 +81,8 @@ MOST_SCENARIOS: Final = 500
 MOST_CLEANED: Final = 80
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
+# Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
+MOST_STARTS: Final = 30
 # What all scenarios with a restart reach is measured together: a broker recovers everything when it starts.
 RESTARTS: Final = "restarts"
 SILENCE: Final = "no answer"
@@ -133,6 +135,7 @@ class QuietBroker(JvmBroker):
     """A broker whose clients wait `limit` seconds for an answer, and which calls `before_end` before it is ended."""
 
     limit = QUIET_LIMIT
+    starts_left = MOST_STARTS
 
     def __init__(self, flags: Sequence[str]) -> None:
         """Start it with *flags* for Java."""
@@ -149,7 +152,10 @@ class QuietBroker(JvmBroker):
         super().kill()
 
     def restart(self, *, clean: bool = False) -> None:
-        """As `JvmBroker`."""
+        """As `JvmBroker`, but not more often than `MOST_STARTS`."""
+        if not self.starts_left:
+            raise NoBroker("the broker was started too often")
+        self.starts_left -= 1
         self.before_end()
         super().restart(clean=clean)
 
@@ -443,6 +449,7 @@ class MutantPlayer:
     def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
         """The result after scenarios with a restart, in which the broker starts with *mutant*."""
         running = self._broker()
+        running.broker.starts_left = MOST_STARTS
         running.replace(mutant.class_name, code, at_start=True)
         try:
             differing = [each for each, differs in play_restarts(running, self._restarting) if differs]
