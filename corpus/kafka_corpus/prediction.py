@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from msgspec import UNSET
 
 from kafka_corpus import recipes
-from kafka_corpus.authoring.build import signed
+from kafka_corpus.authoring.build import reseal, signed
 from kafka_corpus.case import Recipe
 from kafka_corpus.scenario import (
     ISOLATION,
@@ -29,6 +30,7 @@ from kafka_corpus.scenario import (
     Scenario,
     Step,
     StepAnswer,
+    WriteMarker,
     producer_id,
 )
 from kafka_records import (
@@ -36,6 +38,7 @@ from kafka_records import (
     CleanerConfig,
     LogState,
     Producing,
+    RecordFormatError,
     Round,
     TopicConfig,
     abort_index,
@@ -49,7 +52,10 @@ from kafka_records import (
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment
-from kafka_records.transactions import BUMPS_EPOCH
+from kafka_records.constants import MAGIC_VALUE_V2
+from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
+from kafka_records.log import split_entries
+from kafka_records.transactions import BUMPS_EPOCH, append_marker
 
 # ProduceResponse: fields that newer versions add.
 FIRST_WITH_TIME: Final = 2
@@ -247,6 +253,52 @@ def _end_transaction(partition: _Partition, step: EndTransaction) -> StepAnswer:
     return StepAnswer(data=result.stored)
 
 
+def _write_marker(partition: _Partition, step: WriteMarker) -> StepAnswer:
+    if not partition.is_first_leader:
+        raise Unpredicted("a marker after a restart")
+    producer = _producer(partition, step.producer)
+    result = append_marker(
+        partition.log,
+        producer.id,
+        producer.epoch + step.epochs_ahead,
+        commit=step.commit,
+        coordinator_epoch=step.coordinator_epoch,
+        now_ms=NOW,
+        release=partition.release,
+        config=partition.config,
+        transaction_version=step.transaction_version,
+    )
+    partition.took(result)
+    return StepAnswer(error_code=result.error_code, data=_with_known_epoch(result.stored))
+
+
+# The bit of control batches in the attributes.
+CONTROL: Final = 0x20
+# The epoch of the coordinator in a marker, counted from its end; in answers it is 0.
+_COORDINATOR_EPOCH: Final = -5
+
+
+def _with_known_epoch(marker: bytes) -> bytes:
+    return reseal(marker[:_COORDINATOR_EPOCH] + bytes(4) + marker[_COORDINATOR_EPOCH + 4 :]) if marker else b""
+
+
+def _as_recorded(log: bytes) -> bytes:
+    """*log* with coordinator epochs of 0 in its markers, up to an entry that is none."""
+    done: list[bytes] = []
+    with suppress(RecordFormatError):
+        for start, end in split_entries(log):
+            entry = log[start:end]
+            done.append(_with_known_epoch(entry) if _is_marker(entry) else entry)
+    return b"".join(done) + log[sum(map(len, done)) :]
+
+
+def _is_marker(entry: bytes) -> bool:
+    if entry[MAGIC_OFFSET] < MAGIC_VALUE_V2:
+        return False
+    header = BATCH_V2.values(entry)
+    return bool(header["attributes"] & CONTROL and header["record_count"])
+
+
 def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
     if ROLLING & partition.settings.keys() or partition.is_split:
         raise Unpredicted("which segment an offset is in")
@@ -313,9 +365,9 @@ def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
     result = recover(edited, release=partition.release)
     if result.error:
         return StepAnswer(ended=True)  # SEG-13; the old bytes are restored
-    partition.stored, partition.is_split = result.data, result.splits
+    partition.stored, partition.is_split = _as_recorded(result.data), result.splits
     partition.log = replace(partition.log, log_end_offset=result.next_offset)
-    return StepAnswer(data=result.data)
+    return StepAnswer(data=partition.stored)
 
 
 def _clean(partition: _Partition, _: Clean) -> StepAnswer:
@@ -356,6 +408,7 @@ _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] =
     InitProducerId: _init_producer_id,
     AddPartitions: _add_partitions,
     EndTransaction: _end_transaction,
+    WriteMarker: _write_marker,
     Fetch: _fetch,
     FindOffset: _find_offset,
     ReadSegments: _segment,

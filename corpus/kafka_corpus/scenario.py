@@ -88,6 +88,19 @@ class EndTransaction(msgspec.Struct, frozen=True, tag_field="do", tag="end_trans
     commit: bool
 
 
+class WriteMarker(msgspec.Struct, frozen=True, tag_field="do", tag="write_marker", omit_defaults=True, kw_only=True):
+    """Send a WriteTxnMarkers request, as a coordinator does; the answer holds the marker that was stored.
+
+    Below `transaction_version` 2 the version of the request has no field for it, or the field is 0 or 1.
+    """
+
+    producer: str
+    commit: bool
+    epochs_ahead: Annotated[int, Meta(description="how far the marker's epoch is above the producer's")] = 1
+    coordinator_epoch: int = 0
+    transaction_version: int = 0
+
+
 class Fetch(msgspec.Struct, frozen=True, tag_field="do", tag="fetch", omit_defaults=True, kw_only=True):
     """Fetch; `api_version` as for `Produce`, `max_bytes` for the partition."""
 
@@ -139,6 +152,7 @@ Step = (
     | InitProducerId
     | AddPartitions
     | EndTransaction
+    | WriteMarker
     | Fetch
     | FindOffset
     | Clean
@@ -184,7 +198,7 @@ _OPS: Final[tuple[tuple[Op, tuple[type, ...]], ...]] = (
     ("compact", (Clean,)),
     ("segment", (ReadSegments, Dump, Edit, Restart)),
 )
-_FETCHING: Final = (Fetch, FindOffset, InitProducerId, EndTransaction)
+_FETCHING: Final = (Fetch, FindOffset, InitProducerId, EndTransaction, WriteMarker)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

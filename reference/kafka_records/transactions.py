@@ -143,6 +143,8 @@ def transaction_end(batch: Entry) -> str:
 TRANSACTION_COORDINATOR_FENCED: Final = 52
 # KIP-890: from this version of the feature on, every end of a transaction takes the next epoch.
 BUMPS_EPOCH: Final = 2
+# After it a producer gets another id; its markers keep the epoch.
+LAST_EPOCH: Final = 32_767
 DEFAULT_CONFIG: Final = TopicConfig()
 
 
@@ -176,13 +178,44 @@ def end_transaction(
     """
     does = behaviour(release)
     version = does.transaction_version if transaction_version is None else transaction_version
-    epoch = producer_epoch + 1 if version >= BUMPS_EPOCH else producer_epoch
+    return append_marker(
+        log,
+        producer_id,
+        producer_epoch + 1 if version >= BUMPS_EPOCH else producer_epoch,
+        commit=commit,
+        coordinator_epoch=coordinator_epoch,
+        now_ms=now_ms,
+        release=release,
+        config=config,
+        transaction_version=version,
+    )
+
+
+def append_marker(
+    log: LogState,
+    producer_id: int,
+    epoch: int,
+    *,
+    commit: bool,
+    coordinator_epoch: int,
+    now_ms: int,
+    release: str,
+    config: TopicConfig = DEFAULT_CONFIG,
+    transaction_version: int = 0,
+) -> AppendResult:
+    """Append a marker that carries *epoch*: what a WriteTxnMarkers request has a leader do.
+
+    Arguments and errors are those of `end_transaction`; *transaction_version* is that of the request.
+    """
+    does = behaviour(release)
     task = Task(
         does=does, config=config, source="none", now=now_ms, offset=log.log_end_offset, leader_epoch=log.leader_epoch
     )
     marker = _marker(producer_id, epoch, commit=commit, coordinator_epoch=coordinator_epoch, now_ms=now_ms)
     state = log.producers.get(producer_id, UNKNOWN_PRODUCER)
-    if refused := _refusal(marker, state, epoch, coordinator_epoch, config, does):
+    is_strict = does.strict_markers and transaction_version >= BUMPS_EPOCH
+    refused = _unfit(marker, config, does) or _fenced(state, epoch, coordinator_epoch, is_strict=is_strict)
+    if refused:
         return AppendResult(log=log, error_code=refused[0], rule=refused[1])
     # UnifiedLog#updateProducers: a marker also removes the pending verification.
     after = log.with_producer(producer_id, _ended(state, epoch, coordinator_epoch)).with_verification(producer_id, None)
@@ -215,15 +248,22 @@ def _marker(producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: in
     return encode(batch)
 
 
-def _refusal(
-    marker: bytes, state: ProducerState, epoch: int, coordinator_epoch: int, config: TopicConfig, does: Behaviour
-) -> tuple[int, str] | None:
-    """Error code and rule, if the marker is not taken."""
+def _unfit(marker: bytes, config: TopicConfig, does: Behaviour) -> tuple[int, str] | None:
+    """Error code and rule, if the topic takes no such batch."""
     if config.magic(does) < MAGIC_VALUE_V2:
         return UNSUPPORTED_FOR_MESSAGE_FORMAT, "TXN-07"
     if len(marker) > config.largest_batch(does):
         return MESSAGE_TOO_LARGE, "SIZ-01"
-    if epoch < state.epoch:
+    return None
+
+
+def _fenced(state: ProducerState, epoch: int, coordinator_epoch: int, *, is_strict: bool) -> tuple[int, str] | None:
+    """Error code and rule, if the marker is of the past: ProducerAppendInfo#checkProducerEpoch, #checkCoordinatorEpoch.
+
+    With *is_strict* a marker ends the transaction of an older epoch only; a marker that comes again is taken again.
+    """
+    is_retry = epoch == state.epoch and (state.transaction_first_offset is None or epoch == LAST_EPOCH)
+    if epoch < state.epoch or (is_strict and epoch == state.epoch and not is_retry):
         return INVALID_PRODUCER_EPOCH, "PID-14"
     if coordinator_epoch < state.coordinator_epoch:
         return TRANSACTION_COORDINATOR_FENCED, "TXN-21"

@@ -23,6 +23,7 @@ from kafka_records import (
     end_transaction,
 )
 from kafka_records.broker.state import Verification
+from kafka_records.transactions import append_marker
 
 WRITTEN = ProducerState(epoch=3, batches=(BatchMetadata(4, 99, 4, WHEN),), transaction_first_offset=95)
 LOG = LogState(log_end_offset=100, leader_epoch=6, producers=MappingProxyType({7: WRITTEN}))
@@ -34,6 +35,13 @@ def end(
     """The end of producer 7's transaction."""
     given = {"coordinator_epoch": 9} | more
     return end_transaction(log, 7, epoch, commit=commit, now_ms=WHEN, release=release, **given)  # type: ignore[arg-type]  # fields of any type
+
+
+def mark(log: LogState, epoch: int, release: str = "4.4.0") -> AppendResult:
+    """A marker of transaction.version 2 with that *epoch*."""
+    return append_marker(
+        log, 7, epoch, commit=True, coordinator_epoch=9, now_ms=WHEN, release=release, transaction_version=2
+    )
 
 
 @pytest.mark.parametrize("commit", [False, True])
@@ -104,6 +112,16 @@ def test_fenced_markers() -> None:
     refused = end(later, coordinator_epoch=8)
     assert (refused.error_code, refused.rule, refused.stored) == (52, "TXN-21", b"")
     assert end(later, coordinator_epoch=9).error_code == 0
+
+
+def test_markers_of_the_same_epoch_in_version_2() -> None:
+    """Since 4.3 a marker of the open transaction's own epoch is refused; one that comes again is written again."""
+    refused = mark(LOG, 3)
+    assert (refused.error_code, refused.rule) == (47, "PID-14")
+    later = mark(LOG, 4)
+    again = mark(later.log, 4)
+    assert (later.error_code, again.error_code, again.base_offset) == (0, 0, later.base_offset + 1)
+    assert mark(LOG, 3, release="4.1.2").error_code == 0
 
 
 def test_topics_that_take_no_marker() -> None:

@@ -23,6 +23,7 @@ from kafka_brokers.wire.transactions import (
     init_producer_id,
     once_verified,
     send_end_transaction,
+    send_marker,
 )
 from kafka_corpus.authoring.build import signed
 from kafka_corpus.prediction import step_payload
@@ -38,6 +39,7 @@ from kafka_corpus.scenario import (
     Scenario,
     Step,
     StepAnswer,
+    WriteMarker,
     producer_id,
 )
 from kafka_records import RecordFormatError
@@ -270,6 +272,19 @@ class ScenarioRunner:
             self._wait_limits.seconds = IMPATIENT
         return StepAnswer(data=marker)
 
+    def write_marker(self, step: WriteMarker) -> StepAnswer:
+        """Write a marker as the coordinator would."""
+        producer = self._producers[step.producer]
+        code = send_marker(
+            self.client,
+            self.partition,
+            producer._replace(producer_epoch=producer.producer_epoch + step.epochs_ahead),
+            commit=step.commit,
+            coordinator_epoch=step.coordinator_epoch,
+            transaction_version=step.transaction_version,
+        )
+        return StepAnswer(error_code=code, data=b"" if code else self.added())
+
     def fetch(self, step: Fetch) -> StepAnswer:
         """Fetch what the step says."""
         limits = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
@@ -295,6 +310,7 @@ _WAYS: Final[Ways] = {
     InitProducerId: ScenarioRunner.init_producer_id,
     AddPartitions: ScenarioRunner.add_partitions,
     EndTransaction: ScenarioRunner.end_transaction,
+    WriteMarker: ScenarioRunner.write_marker,
     Fetch: ScenarioRunner.fetch,
     FindOffset: ScenarioRunner.find_offset,
 }

@@ -354,6 +354,28 @@ END_TXN: Final = Api(
     ),
 )  # fmt: skip
 
+_MARKED: Final = (one("partition_index", "int32"), one("error_code", "int16"))
+
+WRITE_TXN_MARKERS: Final = Api(
+    27, "WriteTxnMarkers", 0, 2, flexible=1,
+    request=(
+        many("markers", (
+            one("producer_id", "int64"),
+            one("producer_epoch", "int16"),
+            one("transaction_result", "bool"),
+            many("topics", (one("name", "string"), many("partition_indexes", "int32"))),
+            one("coordinator_epoch", "int32"),
+            one("transaction_version", "int8", 2, default=0),
+        )),
+    ),
+    response=(
+        many("markers", (
+            one("producer_id", "int64"),
+            many("topics", (one("name", "string"), many("partitions", _MARKED))),
+        )),
+    ),
+)  # fmt: skip
+
 # Consumer groups, each request in one version: a fake broker with groups of one member takes them.
 _MEMBER: Final = (one("group_id", "string"), one("generation_id", "int32"), one("member_id", "string"))
 

@@ -110,6 +110,27 @@ def send_end_transaction(
     return producer if found[0].producer_id < 0 else found[0]
 
 
+def send_marker(
+    client: Client,
+    where: TopicPartition,
+    producer: Producer,
+    *,
+    commit: bool,
+    coordinator_epoch: int,
+    transaction_version: int = 0,
+) -> int:
+    """Have the leader of *where* append a marker with the producer's epoch, as a coordinator does; the error code."""
+    marker = {
+        **producer._asdict(),
+        "transaction_result": commit,
+        "topics": [{"name": where.topic, "partition_indexes": [where.partition]}],
+        "coordinator_epoch": coordinator_epoch,
+        "transaction_version": transaction_version,
+    }
+    answer = client.demand(tables.WRITE_TXN_MARKERS, {"markers": [marker]})
+    return int(answer["markers"][0]["topics"][0]["partitions"][0]["error_code"])
+
+
 def once_verified(
     where: TopicPartition,
     payloads: Payloads,

@@ -56,6 +56,16 @@ TARGETS: Final[dict[str, TargetEntry]] = {
         " `ByteUtils`. PIT makes the mutants (its default mutators, `REMOVE_CONDITIONALS` and `INLINE_CONSTS`). The"
         " testee `java-kafka-clients` answers the decode and encode cases.",
     ),
+    "java-broker": TargetEntry(
+        "kafka_conformance.power.broker:JavaBroker",
+        "Apache Kafka's broker: `LogValidator`, `ProducerAppendInfo`, `ProducerStateManager`,"
+        " `ProducerStateEntry`, `Cleaner`, `LogSegment`, and `MemoryRecords` with its filter. PIT makes the"
+        " mutants, as for the client. A real broker of the release runs, and an agent in it replaces the code of"
+        " one class while it runs. The scenarios that reach the changed line, as JaCoCo says, are played over the"
+        " wire. A mutant is seen if an answer differs from the recorded one (error code, offsets, times, and bytes"
+        " stored, fetched, or left by cleaner and recovery) and does not differ without the mutant. Where a"
+        " scenario restarts the broker, it starts with the mutant. Kafka 4.x has no down-conversion any more.",
+    ),
 }
 
 

@@ -24,6 +24,7 @@ from kafka_corpus.scenario import (
     Produce,
     Step,
     StepAnswer,
+    WriteMarker,
     producer_id,
 )
 from kafka_records import Record
@@ -269,6 +270,16 @@ def commits(offset: int, *, alias: str = "a", **fields: Any) -> AnsweredStep:
 def aborts(offset: int, *, alias: str = "a", **fields: Any) -> AnsweredStep:
     """The transaction is aborted; *fields* are those of `marker_at`."""
     return ends(marker_at(offset, ABORT, **fields), alias=alias, commit=False)
+
+
+def marks(marker: bytes, *, alias: str = "a", commit: bool = True, **fields: Any) -> AnsweredStep:
+    """A WriteTxnMarkers request has the leader append *marker*; *fields* are those of `WriteMarker`."""
+    return WriteMarker(producer=alias, commit=commit, **fields), StepAnswer(data=marker)
+
+
+def marks_not(error_code: int, *, alias: str = "a", commit: bool = True, **fields: Any) -> AnsweredStep:
+    """A WriteTxnMarkers request is refused; *fields* are those of `WriteMarker`."""
+    return WriteMarker(producer=alias, commit=commit, **fields), StepAnswer(error_code=error_code)
 
 
 def listed(first_offset: int, who: int = 0) -> Aborted:

@@ -69,6 +69,7 @@ class Behaviour:
         reports_stable: whether a read_uncommitted fetch gets the last stable offset.
         guards_zstd: whether a topic of compression.type=zstd refuses old fetches (CNV-15).
         transaction_version: of the feature transaction.version; from 2 on a marker carries the next epoch (KIP-890).
+        strict_markers: whether a marker of transaction.version 2 needs a newer epoch than the partition knows.
     """
 
     produce: tuple[int, int] = (0, 2)
@@ -106,6 +107,7 @@ class Behaviour:
     reports_stable: bool = False
     guards_zstd: bool = False
     transaction_version: int = 0
+    strict_markers: bool = False
 
 
 Version = tuple[int, ...]
@@ -165,6 +167,7 @@ CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
         "transaction_version": 2,
     },
     (4, 1): {"produce": (3, 13), "fetch": (4, 18), "fences_early": True},
+    (4, 3): {"strict_markers": True},
     (4, 4): {"bounds_bodies": True, "skips_any_size": True},
 }
 

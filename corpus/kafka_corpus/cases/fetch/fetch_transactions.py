@@ -20,13 +20,17 @@ from kafka_corpus.authoring.steps import (
     fetches,
     listed,
     marker_at,
+    marks,
+    marks_not,
     producer_batch,
     takes,
     writes,
 )
 from kafka_corpus.registry import Draft, case, scene, stored
 from kafka_corpus.scenario import NOW, Clean, Fetch, FindOffset, Isolation, Produce, StepAnswer
+from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH
 from kafka_records.constants import Compression
+from kafka_records.transactions import TRANSACTION_COORDINATOR_FENCED
 
 CODECS: dict[str, Compression] = {"none": "none", "gzip": "gzip"}
 ENDS = {"abort": ABORT, "commit": COMMIT}
@@ -251,4 +255,67 @@ def empty_control_batch(type_: int) -> Draft:
         (Clean(), StepAnswer(data=marker_at(0, type_, delete_horizon=NOW))),
         (Clean(), StepAnswer(data=left)),
         config={"delete.retention.ms": "0"},
+    )
+
+
+# The first release whose WriteTxnMarkers request has the version of transactions.
+FIRST_STRICT = "4.3.1"
+
+
+@case("TXN-21", "TXN-14", each=ENDS)
+def marker_of_an_older_coordinator(type_: int) -> Draft:
+    """A marker of an older coordinator epoch is fenced, one of the same or a newer epoch is written.
+
+    ProducerAppendInfo#checkCoordinatorEpoch; a coordinator sends the epoch of its own partition's leader.
+    """
+    commit = type_ == COMMIT
+    return scene(
+        *begun(),
+        writes(data(0)),
+        marks(marker_at(1, type_), commit=commit, coordinator_epoch=5),
+        marks_not(TRANSACTION_COORDINATOR_FENCED, commit=commit, coordinator_epoch=4),
+        marks(marker_at(2, type_), commit=commit, coordinator_epoch=5),
+        marks(marker_at(3, type_), commit=commit, coordinator_epoch=6),
+    )
+
+
+@case("PID-14", "TXN-14", each=ENDS)
+def marker_of_an_older_producer_epoch(type_: int) -> Draft:
+    """A marker of an older epoch than the partition knows of the producer is refused, and writes nothing."""
+    commit = type_ == COMMIT
+    older = marks_not(INVALID_PRODUCER_EPOCH, commit=commit, epochs_ahead=1)
+    return scene(*begun(), marks(marker_at(0, type_, epoch=2), commit=commit, epochs_ahead=2), older)
+
+
+@case("PID-14", "TXN-14")
+def marker_of_the_same_epoch() -> Draft:
+    """Below transaction.version 2 a marker may have the epoch of the transaction that it ends."""
+    log = assigned(data(0)) + marker_at(1, ABORT, epoch=0)
+    return scene(
+        *begun(),
+        writes(data(0)),
+        marks(marker_at(1, ABORT, epoch=0), commit=False, epochs_ahead=0),
+        read(log, 2, 2, 0),
+    )
+
+
+@case("PID-14", "TXN-14", refs=["KIP-890"])
+def marker_of_the_same_epoch_in_version_2() -> Draft:
+    """Under transaction.version 2 a marker of the epoch of the open transaction itself is refused.
+
+    ProducerAppendInfo#checkProducerEpoch.
+    """
+    same = marks_not(INVALID_PRODUCER_EPOCH, epochs_ahead=0, transaction_version=2)
+    return scene(*begun(), writes(data(0)), same, since=FIRST_STRICT)
+
+
+@case("PID-14", "TXN-14", refs=["KIP-890"])
+def marker_that_comes_again_in_version_2() -> Draft:
+    """Under transaction.version 2 a marker that comes again after the end of its transaction is written again."""
+    return scene(
+        *begun(),
+        writes(data(0)),
+        marks(marker_at(1, COMMIT), transaction_version=2),
+        marks(marker_at(2, COMMIT), transaction_version=2),
+        since=FIRST_STRICT,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
-from kafka_corpus.authoring.build import put, raw_message
+from kafka_corpus.authoring.build import put, raw_message, reseal
 from kafka_corpus.authoring.logs import appends, ends_at, keyed, on_disk, planted, serves
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import FIRST_OF_V2, Edit, StepAnswer
@@ -87,6 +87,49 @@ def control(key: bytes | None) -> bytes:
         partition_leader_epoch=0,
     )
     return bytes_of(marker)
+
+
+def marker_of(offset: int, *, epoch: int = 0, coordinator_epoch: int = 0) -> bytes:
+    """An ABORT marker of producer 7."""
+    value = bytes(2) + coordinator_epoch.to_bytes(4, "big")
+    record = Record(offset, keyed(offset, b"").timestamp, bytes(4), value)
+    fields = {"producer_id": 7, "producer_epoch": epoch, "partition_leader_epoch": 0}
+    return bytes_of(batch_of(record, control=True, transactional=True, **fields))
+
+
+def of_producer(offset: int, epoch: int) -> bytes:
+    """A batch of producer 7 at sequence 0."""
+    return on_disk(keyed(offset, b"k"), producer_id=7, producer_epoch=epoch, base_sequence=0)
+
+
+EPOCHS = {
+    "data": (of_producer(0, 3), of_producer(1, 2)),
+    "markers": (marker_of(0, epoch=3), marker_of(1, epoch=2)),
+    "a marker after data": (of_producer(0, 3), marker_of(1, epoch=2)),
+}
+
+
+@case("SEG-09", "PID-14", each=EPOCHS)
+def producer_epochs_that_go_back(batches: tuple[bytes, bytes]) -> Draft:
+    """Recovery keeps batches and markers of an older epoch of a producer, which a leader would refuse."""
+    log = b"".join(batches)
+    return scene(planted(log), ends_at(2), serves(log, 2), since=FIRST_OF_V2)
+
+
+@case("SEG-09", "TXN-21")
+def coordinator_epochs_that_go_back() -> Draft:
+    """Recovery keeps a marker of an older coordinator epoch, which a leader would refuse."""
+    log = marker_of(0, coordinator_epoch=5) + marker_of(1, coordinator_epoch=4)
+    left = marker_of(0) + marker_of(1)  # as answers are recorded: the epoch counts starts of the coordinator
+    return scene(planted(log, left=left), ends_at(2), serves(left, 2), since=FIRST_OF_V2)
+
+
+@case("SEG-09", "TXN-18")
+def control_batch_without_a_record() -> Draft:
+    """Recovery takes a control batch of which the cleaner left the header, and it ends no transaction."""
+    empty = reseal(put(put(marker_of(2)[:61], "batch_length", 49), "record_count", 0))
+    log = FIRST + empty + on_disk(keyed(3, b"c"))
+    return scene(planted(log), ends_at(4), serves(log, 4), since=FIRST_OF_V2)
 
 
 FATAL = {

@@ -9,14 +9,18 @@ from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, on_disk,
 from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
+    COMMIT,
     PRODUCER_ID,
     aborts,
     assigned,
     begun,
     data,
+    fetched,
     fetches,
     listed,
     marker_at,
+    marks,
+    marks_not,
     numbered_from,
     refuses,
     takes,
@@ -29,6 +33,7 @@ from kafka_records import Record
 from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 from kafka_records.constants import INT32_MAX, Compression
 from kafka_records.layout import MESSAGE_V0
+from kafka_records.transactions import TRANSACTION_COORDINATOR_FENCED
 
 FIRST, SECOND, THIRD = (on_disk(keyed(at, b"a"), keyed(at + 1, b"b")) for at in (0, 2, 4))
 # All that v2 began with.
@@ -151,6 +156,59 @@ def aborted_transactions_after_a_restart(clean: bool) -> Draft:
             Fetch(isolation="read_committed"),
             StepAnswer(data=log, high_watermark=3, last_stable_offset=3, aborted=(listed(0),)),
         ),
+    )
+
+
+# The first leader epoch after a restart: the partition lost its leader and got it back.
+LED_AGAIN = {"partition_leader_epoch": 2}
+ENDINGS = {"in order": True, "after a crash": False}
+
+
+@case("SEG-15", "TXN-21", each=ENDINGS)
+def coordinators_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker knows the epoch of the coordinator that wrote a producer's last marker."""
+    return scene(
+        *begun(),
+        marks(marker_at(0, COMMIT), coordinator_epoch=5),
+        (Restart(clean=clean), StepAnswer()),
+        marks_not(TRANSACTION_COORDINATOR_FENCED, coordinator_epoch=4),
+        marks(marker_at(1, COMMIT, **LED_AGAIN), coordinator_epoch=5),
+    )
+
+
+@case("SEG-15", "PID-14", each=ENDINGS)
+def epochs_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker knows the last epoch of each producer, and a new epoch begins at sequence 0."""
+    late = refuses(numbered_from(1, epoch=4), OUT_OF_ORDER_SEQUENCE_NUMBER)
+    return scene(
+        times(numbered_from(7, epoch=3)),
+        (Restart(clean=clean), StepAnswer()),
+        refuses(numbered_from(8, epoch=2), INVALID_PRODUCER_EPOCH),
+        late,
+        config=APPEND_TIME,
+    )
+
+
+@case("SEG-15", "TXN-23", each=ENDINGS)
+def open_transactions_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker knows which transactions are open, and where each began, until their markers come."""
+    log = assigned(data(0)) + assigned(data(0, who=1), 1) + assigned(data(1), 2)
+    first, second = marker_at(3, ABORT, who=1, **LED_AGAIN), marker_at(4, ABORT, **LED_AGAIN)
+    open_ = fetched(b"", 3, stable=0), fetched(b"", 4, stable=0)
+    ended = fetched(log + first + second, 5, aborted=(listed(1, who=1), listed(0)))
+    committed = Fetch(isolation="read_committed")
+    return scene(
+        *begun(),
+        *begun("b"),
+        writes(data(0)),
+        writes(data(0, who=1), 1, alias="b"),
+        writes(data(1), 2),
+        (Restart(clean=clean), StepAnswer()),
+        (committed, open_[0]),
+        marks(first, alias="b", commit=False),
+        (committed, open_[1]),
+        marks(second, commit=False),
+        (committed, ended),
     )
 
 

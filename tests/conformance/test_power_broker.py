@@ -1,0 +1,117 @@
+"""The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
+
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kafka_brokers.scenarios.recorder import ScenarioRequest
+from kafka_conformance.power import CoverageTarget, open_target
+from kafka_conformance.power.broker import (
+    CLASSES,
+    MOST_CLEANED,
+    MOST_SCENARIOS,
+    RECIPE,
+    RESTARTS,
+    Expected,
+    JavaBroker,
+    JavaTools,
+    MutantPlayer,
+    ReachedLines,
+    expected_scenarios,
+    measure_scenarios,
+)
+from kafka_conformance.power.results import CodeMutant, MethodCoverage
+from kafka_corpus.scenario import Clean, Fetch, Restart, Scenario, Step, StepAnswer
+
+VALIDATOR, STATE, CLEANER = (
+    next(name for name in CLASSES if name.endswith(end)) for end in ("LogValidator", "ProducerStateManager", "Cleaner")
+)
+NOWHERE = JavaTools(Path("agent.jar"), "classes", Path("jacoco.jar"))
+
+
+def expected(id_: str, step: Step) -> Expected:
+    """A scenario of one step, with an empty answer."""
+    return Expected(ScenarioRequest(id_, "0", Scenario(steps=(step,))), (StepAnswer(),))
+
+
+def mutant(name: str, line: int, description: str = "a change") -> CodeMutant:
+    """A mutant of the class *name*."""
+    return CodeMutant(class_name=name, method="m()V", line=line, mutator="M", index=0, description=description)
+
+
+def player(scenarios: list[Expected], *reached: ReachedLines) -> MutantPlayer:
+    """A player whose broker never starts."""
+    return MutantPlayer(NOWHERE, scenarios, reached, Path("code"))
+
+
+def test_a_mutant_gets_the_scenarios_that_reach_its_line() -> None:
+    """Other lines and other classes do not count, and a line that nothing reaches has no scenario."""
+    scenarios = [expected("a.one", Fetch()), expected("a.two", Fetch())]
+    playing = player(scenarios, ReachedLines("1", VALIDATOR, (10, 12)), ReachedLines("0", STATE, (10,)))
+
+    assert [each.id for each in playing.in_order(mutant(VALIDATOR, 10))] == ["a.two"]
+    assert playing.is_reached(mutant(VALIDATOR, 12))
+    assert not playing.is_reached(mutant(VALIDATOR, 11))
+
+
+def test_each_case_function_comes_before_its_second_case() -> None:
+    """Scenarios of the cleaner come last; what is left out are second cases of a function."""
+    many = [expected(f"a.many[{number}]", Fetch()) for number in range(MOST_SCENARIOS)]
+    scenarios = [*many, expected("a.other", Fetch()), *(expected(f"b.clean[{at}]", Clean()) for at in range(100))]
+    reached = [ReachedLines(str(at), VALIDATOR, (1,)) for at in range(len(scenarios))]
+
+    order = [each.id for each in player(scenarios, *reached).in_order(mutant(VALIDATOR, 1))]
+    assert len(order) == MOST_SCENARIOS + MOST_CLEANED
+    assert "a.other" in order[:2]
+    assert all(each.startswith("b.clean") for each in order[MOST_SCENARIOS:])
+
+
+def test_restarts_are_for_classes_with_state() -> None:
+    """Validation does not depend on what a broker found when it started, unless nothing else reaches the line."""
+    scenarios = [expected("a.one", Fetch()), expected("a.restarts", Restart())]
+    lines = (ReachedLines(RESTARTS + "0", name, (1, 2)) for name in (VALIDATOR, STATE))
+    playing = player(scenarios, *lines, ReachedLines("0", VALIDATOR, (1,)), ReachedLines("0", STATE, (1,)))
+
+    assert [playing.needs_restarts(mutant(VALIDATOR, line)) for line in (1, 2, 3)] == [False, True, False]
+    assert [playing.needs_restarts(mutant(STATE, line)) for line in (1, 2, 3)] == [True, True, False]
+
+
+def test_scenarios_are_those_of_brokers() -> None:
+    """Each has an answer for each step, and its own answers do not differ from themselves."""
+    found = expected_scenarios()
+
+    assert len(found) > 1000
+    assert all(len(each.answers) == len(each.request.scenario.steps) for each in found)
+    assert not any(each.difference(each.answers) for each in found[:50])
+    assert found[0].difference(()) == f"0 answers, expected {len(found[0].answers)}"
+
+
+def test_sources_are_there() -> None:
+    """Every source of the recipe is in its folder, and each jar of the build has a committed sum."""
+    assert all((RECIPE.folder / name).is_file() for name in (*RECIPE.sources, "jars.sha256"))
+    assert isinstance(open_target("java-broker"), CoverageTarget)
+
+
+@pytest.mark.broker
+@pytest.mark.slow
+def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
+    """Timestamps at the limits show every mutant of the method that checks them, while the broker runs."""
+    target = JavaBroker()
+    scenarios = [each for each in expected_scenarios() if each.id.startswith("produce_timestamps.")][:12]
+    measure_scenarios(target.tools, scenarios, tmp_path)
+    lines = target.tools.lines("BrokerCoverage", str(tmp_path), *CLASSES)
+    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith('{"name"')]
+    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith('{"name"')]
+    assert any(each.class_name == VALIDATOR and 0 < each.covered < each.branches for each in methods)
+
+    mutants = [
+        each
+        for each in target.mutants()
+        if each.class_name == VALIDATOR and each.method.startswith("validateTimestamp")
+    ]
+    code = target.class_files(mutants, tmp_path)
+    with closing(MutantPlayer(target.tools, scenarios, reached, tmp_path)) as playing:
+        found = [playing.result(each, code[each.key]) for each in mutants[:4]]
+    assert {each.status for each in found if each} == {"seen"}
