@@ -24,14 +24,16 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
-from typing import Any, Final, NoReturn, Protocol
+from typing import IO, Any, Final, NoReturn, Protocol
 
 import msgspec
 
@@ -42,17 +44,17 @@ from kafka_conformance.power.results import CodeMutant, MutantResult, MutantStat
 from kafka_conformance.runner.requests import request_for, single_line, unsupported
 from kafka_conformance.testees import serve
 from kafka_conformance.testees.connection import CannotRun
+from kafka_conformance.testees.interface import load_testee
 from kafka_conformance.testees.known import KnownTestee, find_testee
-from kafka_conformance.testees.protocol import HelloReply, parse_reply, reply_line
+from kafka_conformance.testees.protocol import CodecReply, HelloReply, parse_reply, reply_line
 from kafka_corpus import answers, evidence
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
+from kafka_corpus.evidence import Answers
 from kafka_corpus.evidence.brokers import PREDICTED
-from kafka_corpus.prediction import predict
 from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_corpus.vector_format import CODEC_OPS, Answer, line_of
 from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-from kafka_records import RecordFormatError
 
 # Of the operators that replace one operator by another, so many are drawn at each place: there are eleven for a `+`.
 REPLACEMENTS: Final = 2
@@ -107,6 +109,13 @@ class Source:
         """Whether *place* is in an annotation, which no code runs."""
         return any(start <= place < end for start, end in self._unused)
 
+    def is_plain(self, mutant: CodeMutant) -> bool:
+        """Whether it is in a function without decorators, so that no kernel is compiled with it."""
+        return mutant.method != "<module>" and not any(
+            isinstance(node, _SCOPES) and node.decorator_list and _first(node) <= mutant.line <= _end(node)
+            for node in ast.walk(self.tree)
+        )
+
     def function(self, line: int) -> str:
         """The qualified name of the function or class around *line*; `<module>` for none."""
         name, body = "", self.tree.body
@@ -132,7 +141,7 @@ _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _first(node: Any) -> int:
-    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return min(int(each.lineno) for each in (node, *getattr(node, "decorator_list", ())))
 
 
 def _end(node: Any) -> int:
@@ -143,7 +152,7 @@ def _head(node: Any) -> tuple[int, int]:
     first = node.pattern.lineno if isinstance(node, ast.match_case) else _first(node)
     body = getattr(node, "body", None) or getattr(node, "cases", None)
     if not body:
-        return first, node.end_lineno
+        return first, _end(node)
     inner = body[0].pattern.lineno if isinstance(body[0], ast.match_case) else _first(body[0])
     return first, max(first, inner - 1)
 
@@ -271,18 +280,18 @@ class CodecExchange:
     """The codec cases, through the adapter, judged as in a certificate."""
 
     def __init__(self, adapter: str, package: str) -> None:
-        testee = serve.load_testee(adapter)
+        testee = load_testee(adapter)
         hello = serve.hello(testee)
         self._adapter = adapter
         self._again = [adapter, package, *_users(package)]
         self._cases = [case for case in _usual(load_vectors(ops=CODEC_OPS)) if unsupported(case, hello) is None]
         self._lines = [_request(case, hello) for case in self._cases]
-        self.units = [case.id for case in self._cases]
+        self.units: Sequence[str] = [case.id for case in self._cases]
 
     def load(self) -> Callable[[int], bytes]:
         """Import the codec and the modules that use it again."""
         forget(self._again)
-        testee = serve.load_testee(self._adapter)
+        testee = load_testee(self._adapter)
         return lambda unit: reply_line(serve.reply_to(testee, self._lines[unit]))
 
     def grade(self, unit: int, reply: bytes) -> str:
@@ -300,7 +309,7 @@ def _request(case: Case, hello: HelloReply) -> bytes:
 
 def _verdict(case: Case, reply: bytes) -> str:
     parsed = parse_reply(reply.rstrip(b"\n"))
-    if isinstance(parsed, serve.CodecReply):
+    if isinstance(parsed, CodecReply):
         found = judge(case, observe(parsed))
         return f"{found.outcome} {found.field} {found.also} {found.left_out}"
     return "no reply"
@@ -318,6 +327,10 @@ def _users(package: str) -> Iterator[str]:
 
 # Packages that are imported again for a mutant of the reference; the judge keeps the unchanged ones.
 _REFERENCE: Final = ("kafka_records", "kafka_corpus", "kafka_conformance.testees")
+_ASKED: Final = (
+    "kafka_conformance.testees.serve", "kafka_conformance.testees.protocol", "kafka_corpus.answers",
+    "kafka_corpus.vector_format", "kafka_corpus.prediction", "kafka_corpus.answer_diff",
+)  # fmt: skip
 
 
 class ReferenceExchange:
@@ -327,7 +340,7 @@ class ReferenceExchange:
         self._adapter = adapter
         self._cases = list(_usual(load_vectors()))
         self._lines = [line_of(case) for case in self._cases]
-        hello = serve.hello(serve.load_testee(adapter))
+        hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
         for number, case in enumerate(self._cases):
@@ -335,16 +348,29 @@ class ReferenceExchange:
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
             line = recorded.get(case.id)
-            for release, given in _predictable(case, line.by_release() if line else {}):
+            for release, given in _predicted(case, line.by_release() if line else {}):
                 self._questions.append((number, release, b"", given))
-        names = {"answer": ""}
-        self.units = [f"{self._cases[at].id} {names.get(what, what)}".rstrip() for at, what, _, _ in self._questions]
+        self.units: Sequence[str] = [
+            self._cases[at].id if what == "answer" else f"{self._cases[at].id} {what}"
+            for at, what, *_ in self._questions
+        ]
 
     def load(self) -> Callable[[int], bytes]:
         """Import the reference and the corpus' code again."""
         forget(_REFERENCE)
-        fresh = _Fresh(self._adapter, self._lines)
-        return lambda unit: fresh.answer(*self._questions[unit][:3])
+        fresh_serve, protocol, asked, vectors, predicting, diff = map(importlib.import_module, _ASKED)
+        testee = fresh_serve.load_testee(self._adapter)
+        case = cache(lambda number: vectors.parse_line(self._lines[number]))
+
+        def answer(unit: int) -> bytes:
+            number, what, line, _ = self._questions[unit]
+            if what == "committed":
+                return bytes(protocol.reply_line(fresh_serve.reply_to(testee, line)))
+            if what == "answer":
+                return msgspec.json.encode(asked.ask_reference(case(number)))
+            return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
+
+        return answer
 
     def grade(self, unit: int, reply: bytes) -> str:
         """How the answer differs from what is stored or recorded."""
@@ -358,53 +384,13 @@ class ReferenceExchange:
         return "" if said is None else difference(said, given, "masked")
 
 
-def _predictable(
-    case: Case, recorded: dict[str, tuple[StepAnswer, ...]]
-) -> Iterator[tuple[str, tuple[StepAnswer, ...]]]:
-    """The recorded answers of releases that the reference predicts."""
+def _predicted(case: Case, recorded: dict[str, Answers]) -> Iterator[tuple[str, Answers]]:
+    """The recorded answers of the releases whose predictions are compared: of scenarios all, else those checked."""
     scenario = scenario_of(case)
     for release, given in recorded.items():
         is_wanted = isinstance(case.input, Scenario) or release in PREDICTED
-        if scenario is None or not is_wanted or not scenario.concerns(release):
-            continue
-        try:
-            said = predict(scenario, release)
-        except RecordFormatError:
-            continue  # a cleaner that is not described
-        if said is not None:
+        if scenario is not None and is_wanted and scenario.concerns(release):
             yield release, given
-
-
-class _Fresh:
-    """The modules that were imported again."""
-
-    def __init__(self, adapter: str, lines: Sequence[bytes]) -> None:
-        self._serve, self._answers, self._format, self._prediction, self._diff = map(
-            importlib.import_module,
-            (
-                "kafka_conformance.testees.serve",
-                "kafka_corpus.answers",
-                "kafka_corpus.vector_format",
-                "kafka_corpus.prediction",
-                "kafka_corpus.answer_diff",
-            ),
-        )
-        self._testee = self._serve.load_testee(adapter)
-        self._protocol = importlib.import_module("kafka_conformance.testees.protocol")
-        self._lines = lines
-        self._case = cache(self._parsed)
-
-    def _parsed(self, number: int) -> Any:
-        return self._format.parse_line(self._lines[number])
-
-    def answer(self, number: int, what: str, line: bytes) -> bytes:
-        if what == "committed":
-            reply: bytes = self._protocol.reply_line(self._serve.reply_to(self._testee, line))
-            return reply
-        case = self._case(number)
-        if what == "answer":
-            return msgspec.json.encode(self._answers.ask_reference(case))
-        return msgspec.json.encode(self._prediction.predict(self._diff.scenario_of(case), what))
 
 
 # --- units under limits --------------------------------------------------------------------------------------------
@@ -414,19 +400,27 @@ def _late(*_: object) -> NoReturn:
     raise TimeUp
 
 
-def _limited(answer: Callable[[int], bytes], unit: int, seconds: float) -> bytes:
-    """The reply to *unit*; raises `TimeUp` after so many CPU seconds.  An exception is a reply too."""
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Raises `TimeUp` in the block after so many CPU seconds, and ends the process `IN_C` seconds later."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds) + IN_C, hard))
     # It repeats: a codec that swallows the first exception meets the next.
     signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
     try:
-        return answer(unit)
-    except Exception as error:
-        return f"raised {type(error).__module__}.{type(error).__qualname__}".encode()
+        yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _limited(answer: Callable[[int], bytes], unit: int, seconds: float) -> bytes:
+    """The reply to *unit*, of which an exception is one too; raises `TimeUp`."""
+    with cpu_limit(seconds):
+        try:
+            return answer(unit)
+        except Exception as error:
+            return f"raised {type(error).__module__}.{type(error).__qualname__}".encode()
 
 
 def _graded(exchange: Exchange, unit: int, reply: bytes) -> str:
@@ -466,7 +460,7 @@ def in_fork(work: Callable[[Callable[[bytes], None]], None], asleep: float = ASL
         data = _read(reading, child, asleep)
     finally:
         os.close(reading)
-        _kill(child)
+        os.kill(child, signal.SIGKILL)  # one that has closed the pipe is at its end, and keeps its exit code
         status = os.waitpid(child, 0)[1]
     return data.split(b"\n")[:-1], status == 0
 
@@ -476,22 +470,9 @@ def _write(pipe: int, data: bytes) -> None:
         data = data[os.write(pipe, data) :]
 
 
-def _kill(child: int) -> None:
-    # It has closed the pipe, so it is at its end; one that still works there does not matter any more.
-    try:
-        done = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        deadline = time.monotonic() + 1
-        while done is None and time.monotonic() < deadline:
-            time.sleep(0.002)
-            done = os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if done is None:
-            os.kill(child, signal.SIGKILL)
-    except ChildProcessError:
-        pass  # ended and reaped
-
-
 def _read(pipe: int, child: int, asleep: float) -> bytes:
-    parts, worked, since = [], -1, time.monotonic()
+    parts: list[bytes] = []
+    worked, since = -1, time.monotonic()
     while True:
         ready = select.select([pipe], [], [], min(1.0, asleep))[0]
         if ready:
@@ -702,33 +683,37 @@ class PythonTarget:
         return [Source(_module_name(self.package, path.relative_to(folder)), path) for path in paths]
 
     def mutants(self) -> Sequence[CodeMutant]:
-        """Every mutant of every module, in the order of their places."""
-        return [each.mutant for source in self.sources() for each in placed_mutants(source)]
+        """Every mutant of every module, in the order of their places; nothing that is compiled."""
+        placed = ((source, each) for source in self.sources() for each in placed_mutants(source))
+        return [each.mutant for source, each in placed if not self._testee.compiles or source.is_plain(each.mutant)]
 
     def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
         """The results, from a process that has the codec loaded."""
         environment = dict(os.environ) | dict(self._testee.environment) | {"PYTHONHASHSEED": HASH_SEED}
         command = [sys.executable, "-m", __name__, self.name, self.package]
-        lines = b"".join(msgspec.json.encode(mutant) + b"\n" for mutant in mutants)
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                process.stdin.write(lines)
-                process.stdin.close()
-                for line in process.stdout:
-                    yield msgspec.json.decode(line, type=MutantResult)
-            finally:
-                if process.poll() is None:
-                    process.terminate()
-            if process.wait():
-                raise CannotRun(f"the process with {self.name} ended with exit code {process.returncode}")
+        with TemporaryFile() as asked:
+            asked.writelines(msgspec.json.encode(mutant) + b"\n" for mutant in mutants)
+            asked.seek(0)
+            yield from _results_of(command, asked, environment)
 
     def exchange(self) -> Exchange:
         """The units of this target, in the process that runs mutants."""
         if _within("kafka_records", [self.package]):
             return ReferenceExchange(self._testee.module)
         return CodecExchange(self._testee.module, self.package)
+
+
+def _results_of(command: Sequence[str], asked: IO[bytes], environment: dict[str, str]) -> Iterator[MutantResult]:
+    with subprocess.Popen(command, stdin=asked, stdout=subprocess.PIPE, env=environment) as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                yield msgspec.json.decode(line, type=MutantResult)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+        if process.wait():
+            raise CannotRun(f"the process that runs the mutants ended with exit code {process.returncode}")
 
 
 def _missing(package: str) -> tuple[str, ...]:
@@ -795,7 +780,8 @@ class MutantRunner:
         _restrict()
         names, others = self._exchange.units, []
         try:
-            answer = _importing(self._exchange.load)
+            with cpu_limit(IN_C):
+                answer = self._exchange.load()
         except BaseException:
             return send(b"seen the module does not load")
         for unit in units:
@@ -814,17 +800,6 @@ class MutantRunner:
 
 def _bit(mask: bytes, unit: int) -> bool:
     return bool(mask) and bool(mask[unit >> 3] & 1 << (unit & 7))
-
-
-def _importing(load: Callable[[], Callable[[int], bytes]]) -> Callable[[int], bytes]:
-    loaded: list[Callable[[int], bytes]] = []
-
-    def work(_: int) -> bytes:
-        loaded.append(load())
-        return b""
-
-    _limited(work, 0, IN_C)
-    return loaded[0]
 
 
 def _outcome(sent: Sequence[bytes], ended: bool) -> tuple[MutantStatus, list[str]]:
@@ -856,11 +831,11 @@ def _cache_folder() -> Path:
 
 
 def _digest(sources: Sequence[Source]) -> str:
-    """Of all that decides replies and verdicts: the codec, the adapters, the judge, the corpus, this module."""
+    """Of all that decides replies and verdicts: the codec, the adapters, the judge, the corpus."""
     ours = [
         path for part in ("judge", "testees") for path in sorted((Path(__file__).parent.parent / part).glob("*.py"))
     ]
-    texts = [source.text.encode() for source in sources] + [path.read_bytes() for path in [*ours, Path(__file__)]]
+    texts = [source.text.encode() for source in sources] + [path.read_bytes() for path in ours]
     return sha256(b"".join([corpus_hash().encode(), sys.version.encode(), *texts])).hexdigest()[:_SHORT]
 
 
