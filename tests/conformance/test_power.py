@@ -20,6 +20,7 @@ from kafka_conformance.power.results import (
     MutantFile,
     MutantResult,
     MutantRunHeader,
+    MutantStatus,
     kept_mutants,
     load_reviews,
     matching_classes,
@@ -146,7 +147,7 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has it.'\nlines = [2, 3]\n",
         encoding="utf-8",
     )
-    states = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
+    states: tuple[MutantStatus, ...] = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
     found = [mutant_result(mutant(line), status) for line, status in enumerate(states, 1)]
     total = summarise_mutants(kept_mutants(HEADER, found), load_reviews("java-client", tmp_path)).total
     assert (total.mutants, total.reached, total.seen) == (6, 5, 2)

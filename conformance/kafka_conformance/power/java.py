@@ -45,7 +45,7 @@ FLAGS: Final = (
 # Mutants after which the Java program is started again: native memory of mutants is not always freed.
 MOST_AT_ONCE: Final = 1000
 
-# MiB that the recipe of a case makes at most.  Larger ones measure memory and take seconds; they are not run on mutants.
+# MiB that the recipe of a case makes at most.  Mutants do not answer larger ones, which measure memory.
 MOST_MIB: Final = 16
 
 JudgedAs = tuple[str, str]

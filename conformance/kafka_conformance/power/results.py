@@ -138,7 +138,7 @@ _headers = msgspec.json.Decoder(MutantRunHeader)
 
 
 def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list[CodeMutant]:
-    """*count* of *mutants* in an order that *seed* gives, or all of them; a larger sample begins with the smaller one."""
+    """*count* of *mutants*, or all, in an order that *seed* gives; a larger sample begins with the smaller one."""
     drawn = Random(seed).sample(mutants, len(mutants))
     return drawn[:count] if count else drawn
 
