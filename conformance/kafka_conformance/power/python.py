@@ -54,21 +54,20 @@ from kafka_corpus.evidence import Answers
 from kafka_corpus.evidence.brokers import PREDICTED
 from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_corpus.vector_format import CODEC_OPS, Answer, line_of
-from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
+from kafka_corpus.vectors import load_vectors, package_root
 
 # Of the operators that replace one operator by another, so many are drawn at each place: there are eleven for a `+`.
 REPLACEMENTS: Final = 2
-REPLACING: Final = ("ReplaceBinaryOperator", "ReplaceComparisonOperator", "ReplaceUnaryOperator")
 # CPU seconds: of a unit that is used, of the least limit, and how often its own time a unit may take.
 MOST_SECONDS: Final = 0.2
 LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
-# CPU seconds on top for code in C, which the alarm does not reach; seconds of sleep until a child is ended.
+# CPU seconds on top for code in C, which the alarm does not reach; seconds without a word until a child is ended.
 IN_C: Final = 10
-ASLEEP: Final = 60.0
+ASLEEP: Final = 600.0
 # Bytes on top of what the preloaded process takes.
 MEMORY: Final = 1 << 30
-HASH_SEED: Final = "0"
+CHILD_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"}
 # In place of a unit: the import of the codec.
 IMPORT: Final = -1
 # Areas whose inputs are made to take all time and memory: no mutant gets them.
@@ -98,6 +97,10 @@ class Source:
         self.tree = ast.parse(self.text)
         self.rows = self.text.split("\n")
         self._unused = list(_annotations(self.tree))
+        scopes = [node for node in ast.walk(self.tree) if isinstance(node, _SCOPES)]
+        self._decorated = [(_first(node), _end(node)) for node in scopes if node.decorator_list]
+        kinds = (ast.stmt, ast.ExceptHandler, ast.match_case)
+        self._heads = [_head(node) for node in ast.walk(self.tree) if isinstance(node, kinds)]
 
     def parsed(self) -> Any:
         """The tree that cosmic-ray changes."""
@@ -111,10 +114,7 @@ class Source:
 
     def is_plain(self, mutant: CodeMutant) -> bool:
         """Whether it is in a function without decorators, so that no kernel is compiled with it."""
-        return mutant.method != "<module>" and not any(
-            isinstance(node, _SCOPES) and node.decorator_list and _first(node) <= mutant.line <= _end(node)
-            for node in ast.walk(self.tree)
-        )
+        return mutant.method != "<module>" and not any(first <= mutant.line <= last for first, last in self._decorated)
 
     def function(self, line: int) -> str:
         """The qualified name of the function or class around *line*; `<module>` for none."""
@@ -128,13 +128,8 @@ class Source:
 
     def statement(self, line: int) -> tuple[int, int]:
         """First and last line of the innermost statement at *line*; of a compound one, of its head."""
-        best = (line, line)
-        for node in ast.walk(self.tree):
-            if isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
-                head = _head(node)
-                if head[0] <= line <= head[1]:
-                    best = head
-        return best
+        around = [head for head in self._heads if head[0] <= line <= head[1]]
+        return around[-1] if around else (line, line)
 
 
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -178,12 +173,12 @@ def placed_mutants(source: Source) -> list[Placed]:
     """Every mutant of *source*, in an order that depends on its text only."""
     from cosmic_ray.ast import ast_nodes
 
-    # Names are changed by no operator, and are most of a tree.
     nodes = [node for node in ast_nodes(source.parsed()) if node.type not in _UNCHANGED]
+    of_family = {family: [node for node in nodes if node.type in types] for family, types in _CHANGED.items()}
     found: dict[tuple[tuple[int, int], str], list[tuple[str, int]]] = {}
     for name, operator in _operators().items():
         occurrence = 0
-        for node in nodes:
+        for node in of_family.get(_family(name), nodes):
             for start, _ in operator.mutation_positions(node):
                 if not source.is_unused(start):
                     found.setdefault((start, _family(name)), []).append((name, occurrence))
@@ -205,14 +200,20 @@ def placed_mutants(source: Source) -> list[Placed]:
 
 # Types of nodes that no operator changes.
 _UNCHANGED: Final = frozenset({"name", "newline", "endmarker", "string"})
+# Types of nodes that the operators of a family change.
+_CHANGED: Final = {
+    "ReplaceBinaryOperator": ("operator",),
+    "ReplaceComparisonOperator": ("comparison",),
+    "ReplaceUnaryOperator": ("factor", "not_test"),
+}
 
 
 def _family(operator: str) -> str:
-    return next((each for each in REPLACING if operator.startswith(each)), operator)
+    return next((each for each in _CHANGED if operator.startswith(each)), operator)
 
 
 def _drawn(source: Source, at: tuple[int, int], family: str, ways: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    if family not in REPLACING:
+    if family not in _CHANGED:
         return ways
     return sorted(ways, key=lambda way: sha256(f"{source.module} {at} {way[0]}".encode()).digest())[:REPLACEMENTS]
 
@@ -221,10 +222,7 @@ def mutated_text(tree: Any, operator: str, occurrence: int) -> str:
     """The text of a module with one change; *tree*, as cosmic-ray parses it, is changed in place."""
     from cosmic_ray.mutating import MutationVisitor
 
-    visitor = MutationVisitor(occurrence, _operators()[operator])
-    changed: str = visitor.walk(tree).get_code()
-    assert visitor.mutation_applied
-    return changed
+    return str(MutationVisitor(occurrence, _operators()[operator]).walk(tree).get_code())
 
 
 class ChangedModule(MetaPathFinder):
@@ -237,17 +235,16 @@ class ChangedModule(MetaPathFinder):
         """The spec of the changed module; None for all others."""
         if fullname != self.module:
             return None
-        loader = _TextLoader(fullname, str(self.path), self.text)
+        loader = _TextLoader(fullname, str(self.path))
+        loader.text = self.text
         return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
 
 
 class _TextLoader(SourceFileLoader):
-    def __init__(self, name: str, path: str, text: str) -> None:
-        super().__init__(name, path)
-        self._text = text
+    text = ""
 
     def get_code(self, _fullname: str) -> CodeType:
-        code: CodeType = compile(self._text, self.path, "exec", dont_inherit=True)
+        code: CodeType = compile(self.text, self.path, "exec", dont_inherit=True)
         return code
 
 
@@ -431,7 +428,8 @@ def _graded(exchange: Exchange, unit: int, reply: bytes) -> str:
 
 
 def _restrict() -> None:
-    """Limit this child: memory, and what an alarm does."""
+    """Limit this child: memory, what an alarm does, and what native libraries print when they end it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     signal.signal(signal.SIGPROF, _late)
     taken = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
@@ -441,7 +439,7 @@ def _restrict() -> None:
 def in_fork(work: Callable[[Callable[[bytes], None]], None], asleep: float = ASLEEP) -> tuple[list[bytes], bool]:
     """Run *work* in a fork: the lines it sent, and whether it ended by itself.
 
-    A child that does nothing for so many seconds is killed.
+    A child that sends nothing for so many seconds is killed.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -457,7 +455,7 @@ def in_fork(work: Callable[[Callable[[bytes], None]], None], asleep: float = ASL
             os._exit(code)
     os.close(writing)
     try:
-        data = _read(reading, child, asleep)
+        data = _read(reading, asleep)
     finally:
         os.close(reading)
         os.kill(child, signal.SIGKILL)  # one that has closed the pipe is at its end, and keeps its exit code
@@ -470,34 +468,19 @@ def _write(pipe: int, data: bytes) -> None:
         data = data[os.write(pipe, data) :]
 
 
-def _read(pipe: int, child: int, asleep: float) -> bytes:
+def _read(pipe: int, asleep: float) -> bytes:
+    """All that is written to *pipe*, until it is closed or nothing comes for so many seconds."""
     parts: list[bytes] = []
-    worked, since = -1, time.monotonic()
-    while True:
-        ready = select.select([pipe], [], [], min(1.0, asleep))[0]
-        if ready:
-            if not (part := os.read(pipe, 1 << 16)):
-                return b"".join(parts)
-            parts.append(part)
-        if (now := _cpu_ticks(child)) != worked or ready:
-            worked, since = now, time.monotonic()
-        elif time.monotonic() - since > asleep:
-            os.kill(child, signal.SIGKILL)
-            return b"".join(parts)
-
-
-def _cpu_ticks(process: int) -> int:
-    try:
-        fields = Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()
-    except OSError:
-        return -1
-    return int(fields[11]) + int(fields[12])
+    while select.select([pipe], [], [], asleep)[0] and (part := os.read(pipe, 1 << 16)):
+        parts.append(part)
+    return b"".join(parts)
 
 
 # --- the record of the unchanged codec -----------------------------------------------------------------------------
 
 
-class Behaviour(msgspec.Struct):
+@dataclass(slots=True)
+class Behaviour:
     """What the unchanged codec does.
 
     Attributes:
@@ -507,16 +490,14 @@ class Behaviour(msgspec.Struct):
         verdicts: of each unit.
         lines: for each file, for each line, a bit for each unit that runs it.
         imported: for each file, the lines that run when it is imported.
-        left_out: how many units are not used.
     """
 
-    units: list[int] = []
-    costs: dict[int, float] = {}
-    replies: dict[int, bytes] = {}
-    verdicts: dict[int, str] = {}
-    lines: dict[str, dict[int, bytes]] = {}
-    imported: dict[str, list[int]] = {}
-    left_out: int = 0
+    units: list[int]
+    costs: dict[int, float]
+    replies: dict[int, bytes]
+    verdicts: dict[int, str]
+    lines: dict[str, dict[int, bytes]]
+    imported: dict[str, list[int]]
 
 
 class _Observed(msgspec.Struct, array_like=True):
@@ -533,26 +514,26 @@ def record_behaviour(exchange: Exchange, files: Sequence[str]) -> Behaviour:
     """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*."""
     first = {each.unit: each for each in _observed(exchange, range(len(exchange.units)))}
     quick = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= MOST_SECONDS]
-    found = Behaviour(lines={name: {} for name in files})
     size = len(exchange.units) // 8 + 1
     masks: dict[str, dict[int, bytearray]] = {name: {} for name in files}
+    imported: dict[str, list[int]] = {}
     same = []
     for each in _observed(exchange, quick, files):
         if each.unit == IMPORT:
-            found.imported = {files[at]: lines for at, lines in each.lines.items()}
+            imported = {files[at]: lines for at, lines in each.lines.items()}
         elif each.reply == first[each.unit].reply:
             same.append(each.unit)
-            for at, lines in each.lines.items():
-                for line in lines:
-                    mask = masks[files[at]].setdefault(line, bytearray(size))
-                    mask[each.unit >> 3] |= 1 << (each.unit & 7)
-    found.lines = {name: {line: bytes(mask) for line, mask in lines.items()} for name, lines in masks.items()}
-    found.costs = {unit: first[unit].cost for unit in same}
-    found.units = _in_order(exchange.units, same, found.costs)
-    found.replies = {unit: first[unit].reply for unit in same}
-    found.verdicts = {unit: first[unit].verdict for unit in same}
-    found.left_out = len(exchange.units) - len(same)
-    return found
+            for name, line in ((files[at], line) for at, lines in each.lines.items() for line in lines):
+                masks[name].setdefault(line, bytearray(size))[each.unit >> 3] |= 1 << (each.unit & 7)
+    costs = {unit: first[unit].cost for unit in same}
+    return Behaviour(
+        units=_in_order(exchange.units, same, costs),
+        costs=costs,
+        replies={unit: first[unit].reply for unit in same},
+        verdicts={unit: first[unit].verdict for unit in same},
+        lines={name: {line: bytes(mask) for line, mask in lines.items()} for name, lines in masks.items()},
+        imported=imported,
+    )
 
 
 def _in_order(names: Sequence[str], units: Sequence[int], costs: dict[int, float]) -> list[int]:
@@ -655,32 +636,29 @@ def _tracer_of(is_wanted: bool) -> tuple[set[int], Any]:
 
 
 class PythonTarget:
-    """A codec in Python that is installed here.
-
-    Args:
-        name: the known testee.
-        package: the package whose modules are mutated; by default that of the adapter.
-    """
+    """A codec in Python that is installed here: a known testee, and the package with what is mutated (its adapter's)."""
 
     def __init__(self, name: str, package: str = "") -> None:
         self.name = name
         testee = find_testee(name)
         if testee is None:
             raise CannotRun(f"no testee {name}")
-        if missing := (*testee.missing(), *_missing("cosmic_ray")):
+        if missing := testee.missing() or ("cosmic-ray",) * (importlib.util.find_spec("cosmic_ray") is None):
             raise CannotRun(f"{', '.join(missing)} is not installed: pip install 'kafkaproof[power,{testee.extras}]'")
         self._testee: KnownTestee = testee
         self.package = package or testee.module.rpartition(".")[0]
 
     def version(self) -> str:
         """The release that is installed."""
-        return self._testee.version() or ""
+        return str(self._testee.version())
 
     def sources(self) -> list[Source]:
         """The modules of the package."""
-        folder = _folder(self.package)
-        paths = sorted(path for path in folder.rglob("*.py"))
-        return [Source(_module_name(self.package, path.relative_to(folder)), path) for path in paths]
+        folder, found = _folder(self.package), []
+        for path in sorted(folder.rglob("*.py")):
+            parts = [self.package, *path.relative_to(folder).with_suffix("").parts]
+            found.append(Source(".".join(parts).removesuffix(".__init__"), path))
+        return found
 
     def mutants(self) -> Sequence[CodeMutant]:
         """Every mutant of every module, in the order of their places; nothing that is compiled."""
@@ -689,7 +667,7 @@ class PythonTarget:
 
     def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
         """The results, from a process that has the codec loaded."""
-        environment = dict(os.environ) | dict(self._testee.environment) | {"PYTHONHASHSEED": HASH_SEED}
+        environment = dict(os.environ) | dict(self._testee.environment) | CHILD_ENVIRONMENT
         command = [sys.executable, "-m", __name__, self.name, self.package]
         with TemporaryFile() as asked:
             asked.writelines(msgspec.json.encode(mutant) + b"\n" for mutant in mutants)
@@ -716,10 +694,6 @@ def _results_of(command: Sequence[str], asked: IO[bytes], environment: dict[str,
             raise CannotRun(f"the process that runs the mutants ended with exit code {process.returncode}")
 
 
-def _missing(package: str) -> tuple[str, ...]:
-    return () if importlib.util.find_spec(package) else (package,)
-
-
 def _folder(package: str) -> Path:
     """The folder of *package*, found without importing it."""
     top, *rest = package.split(".")
@@ -727,11 +701,6 @@ def _folder(package: str) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise CannotRun(f"{package} is not installed")
     return Path(spec.submodule_search_locations[0], *rest)
-
-
-def _module_name(package: str, path: Path) -> str:
-    parts = path.with_suffix("").parts
-    return ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
 
 
 kafka_python: Final = partial(PythonTarget, "kafka-python", "kafka.record")
@@ -767,11 +736,11 @@ class MutantRunner:
         """The units that run the changed statement; all of them if it runs on import."""
         name = str(source.path)
         lines = range(placed.lines[0], placed.lines[1] + 1)
-        if placed.mutant.method == "<module>" or not set(lines).isdisjoint(self._behaviour.imported.get(name, ())):
-            imported = set(lines) & set(self._behaviour.imported.get(name, ()))
-            return self._behaviour.units if imported else []
-        masks = [self._behaviour.lines.get(name, {}).get(line, b"") for line in lines]
-        return [unit for unit in self._behaviour.units if any(_bit(mask, unit) for mask in masks)]
+        if not set(lines).isdisjoint(self._behaviour.imported.get(name, ())):
+            return self._behaviour.units
+        of_file = self._behaviour.lines.get(name, {})
+        masks = [of_file[line] for line in lines if line in of_file]
+        return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
 
     def _try(self, source: Source, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
         """Send each unit that begins, then the outcome."""
@@ -798,10 +767,6 @@ class MutantRunner:
         return send(b"\t".join([b"survived" if others else b"same-replies", *(each.encode() for each in others[:3])]))
 
 
-def _bit(mask: bytes, unit: int) -> bool:
-    return bool(mask) and bool(mask[unit >> 3] & 1 << (unit & 7))
-
-
 def _outcome(sent: Sequence[bytes], ended: bool) -> tuple[MutantStatus, list[str]]:
     last = sent[-1].decode() if sent else ""
     word, _, rest = last.partition(" ")
@@ -813,39 +778,13 @@ def _outcome(sent: Sequence[bytes], ended: bool) -> tuple[MutantStatus, list[str
     return "hang", [rest] if word == "at" else []
 
 
-def behaviour_of(name: str, sources: Sequence[Source], exchange: Callable[[], Exchange]) -> Behaviour:
-    """The recorded behaviour, from the cache folder if nothing has changed since."""
-    path = _cache_folder() / f"{name}-{_digest(sources)}.msgpack"
-    if path.is_file():
-        return msgspec.msgpack.decode(path.read_bytes(), type=Behaviour)
-    found = record_behaviour(exchange(), [str(source.path) for source in sources])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partly = path.with_name(f"{path.name}.{os.getpid()}")
-    partly.write_bytes(msgspec.msgpack.encode(found))
-    partly.replace(path)
-    return found
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkaproof" / "power"
-
-
-def _digest(sources: Sequence[Source]) -> str:
-    """Of all that decides replies and verdicts: the codec, the adapters, the judge, the corpus."""
-    ours = [
-        path for part in ("judge", "testees") for path in sorted((Path(__file__).parent.parent / part).glob("*.py"))
-    ]
-    texts = [source.text.encode() for source in sources] + [path.read_bytes() for path in ours]
-    return sha256(b"".join([corpus_hash().encode(), sys.version.encode(), *texts])).hexdigest()[:_SHORT]
-
-
 def main(arguments: list[str]) -> None:
     """Run the mutants on standard input, one a line, and write each result."""
     target = PythonTarget(*arguments)
     sources = target.sources()
-    exchange = cache(target.exchange)
-    behaviour = behaviour_of(target.name, sources, exchange)
-    runner = MutantRunner(sources, exchange(), behaviour)
+    exchange = target.exchange()
+    behaviour = record_behaviour(exchange, [str(source.path) for source in sources])
+    runner = MutantRunner(sources, exchange, behaviour)
     gc.freeze()
     for line in sys.stdin.buffer:
         result = runner.run(msgspec.json.decode(line, type=CodeMutant))
