@@ -49,7 +49,7 @@ class Toy:
 
         return answer
 
-    def grade(self, unit: int, reply: bytes) -> str:
+    def grade(self, _unit: int, reply: bytes) -> str:
         """The part that is judged."""
         return reply.decode().partition(":")[0]
 

@@ -636,7 +636,7 @@ def _tracer_of(is_wanted: bool) -> tuple[set[int], Any]:
 
 
 class PythonTarget:
-    """A codec in Python that is installed here: a known testee, and the package with what is mutated (its adapter's)."""
+    """An installed codec in Python: a known testee, and the package that is mutated (by default its adapter's)."""
 
     def __init__(self, name: str, package: str = "") -> None:
         self.name = name
