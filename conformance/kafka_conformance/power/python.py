@@ -50,7 +50,7 @@ from kafka_conformance.testees.protocol import CodecReply, HelloReply, parse_rep
 from kafka_corpus import answers, evidence
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
-from kafka_corpus.evidence import Answers
+from kafka_corpus.evidence import Answers, CaseEvidence
 from kafka_corpus.evidence.brokers import PREDICTED
 from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_corpus.vector_format import CODEC_OPS, Answer, line_of
@@ -344,8 +344,7 @@ class ReferenceExchange:
             self._questions.append((number, "answer", b"", ()))
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
-            line = recorded.get(case.id)
-            for release, given in _predicted(case, line.by_release() if line else {}):
+            for release, given in _predicted(case, recorded.get(case.id)):
                 self._questions.append((number, release, b"", given))
         self.units: Sequence[str] = [
             self._cases[at].id if what == "answer" else f"{self._cases[at].id} {what}"
@@ -381,13 +380,18 @@ class ReferenceExchange:
         return "" if said is None else difference(said, given, "masked")
 
 
-def _predicted(case: Case, recorded: dict[str, Answers]) -> Iterator[tuple[str, Answers]]:
-    """The recorded answers of the releases whose predictions are compared: of scenarios all, else those checked."""
+def _predicted(case: Case, line: CaseEvidence | None) -> Iterator[tuple[str, Answers]]:
+    """Recorded answers: of the releases whose predictions are checked, and of a scenario each that is different."""
     scenario = scenario_of(case)
-    for release, given in recorded.items():
-        is_wanted = isinstance(case.input, Scenario) or release in PREDICTED
-        if scenario is not None and is_wanted and scenario.concerns(release):
-            yield release, given
+    if scenario is None or line is None:
+        return
+    for recorded in (each for each in line.brokers if not each.cannot):
+        concerned = [each for each in recorded.releases if scenario.concerns(each)]
+        wanted = [each for each in concerned if each in PREDICTED]
+        if isinstance(case.input, Scenario):
+            wanted = wanted or concerned[-1:]
+        for release in wanted:
+            yield release, recorded.steps
 
 
 # --- units under limits --------------------------------------------------------------------------------------------
