@@ -112,6 +112,8 @@ def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "run.ndjson"
     with MutantFile(path, HEADER) as file:
         file.append(mutant_result(mutant(), "seen"))
+        with pytest.raises(Unusable, match=r"another run writes there"):
+            MutantFile(path, HEADER)
     with pytest.raises(Unusable, match=r"another run \(corpus\)"):
         MutantFile(path, replace(HEADER, corpus=""))
     whole = path.read_bytes()
@@ -121,6 +123,19 @@ def test_other_run_and_broken_line_are_refused(tmp_path: Path) -> None:
     path.write_bytes(whole + whole.splitlines(keepends=True)[1])
     with pytest.raises(Unusable, match=r"run.ndjson:3: a second result"):
         read_mutant_run(path)
+
+
+def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
+    """With `again` a run on another corpus keeps what was seen, and runs all other mutants again."""
+    path = tmp_path / "run.ndjson"
+    states: tuple[MutantStatus, ...] = ("seen", "hang", "survived", "same-replies", "not-reached")
+    with MutantFile(path, HEADER) as file:
+        for line, status in enumerate(states):
+            file.append(mutant_result(mutant(line), status))
+    with MutantFile(path, replace(HEADER, corpus="cd" * 32), again=True) as file:
+        assert [each.status for each in file.known] == ["seen", "hang"]
+    header, found = read_mutant_run(path)
+    assert (header.corpus, len(found)) == ("cd" * 32, 2)
 
 
 def test_sample_is_repeatable(tmp_path: Path) -> None:

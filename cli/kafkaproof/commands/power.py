@@ -55,10 +55,11 @@ def power_group() -> None:
     "--out", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help=f"Results, one line a mutant; a run that was stopped resumes.  [default: {DEFAULT_OUT}/TARGET.ndjson]",
 )  # fmt: skip
+@click.option("--again", is_flag=True, help="FILE may be of an older corpus: what that saw is seen, others run again.")
 @keep_option
 @json_option
 def run_mutants(
-    target: str, sample: int | None, seed: int, only: str, path: Path | None, keep: bool, as_json: bool
+    target: str, sample: int | None, seed: int, only: str, path: Path | None, again: bool, keep: bool, as_json: bool
 ) -> NoReturn:
     """Run the corpus against mutants of TARGET.
 
@@ -76,7 +77,7 @@ def run_mutants(
         population=len(candidates), sample=len(chosen) if len(chosen) < len(candidates) else 0, seed=seed, only=only,
     )  # fmt: skip
     path = path or Path(DEFAULT_OUT) / f"{target}{results.SUFFIX}"
-    found = _run(opened, path, header, chosen)
+    found = _run(opened, path, header, chosen, again=again)
     if keep:
         results.write_kept_mutants(results.kept_mutants(header, found), _kept_path(target))
     _print_sum(results.kept_mutants(header, found), path, as_json)
@@ -84,11 +85,16 @@ def run_mutants(
 
 
 def _run(
-    opened: power.MutationTarget, path: Path, header: MutantRunHeader, chosen: Sequence[results.CodeMutant]
+    opened: power.MutationTarget,
+    path: Path,
+    header: MutantRunHeader,
+    chosen: Sequence[results.CodeMutant],
+    *,
+    again: bool,
 ) -> list[MutantResult]:
     """Every result, those of an earlier run included."""
     with (
-        _usage(lambda: results.MutantFile(path, header)) as file,
+        _usage(lambda: results.MutantFile(path, header, again=again)) as file,
         progress(header.target, "not seen", "mutants") as report,
     ):
         done = {each.key for each in file.known}

@@ -68,12 +68,14 @@ class JavaState(msgspec.Struct, frozen=True, kw_only=True):
         ready: how many mutants there are, once it takes commands.
         case: the number of the case of a reply, or of one that hangs.
         reply: the reply itself.
+        ends: whether the program ends, since the case could not be stopped.
     """
 
     state: str = ""
     ready: int = 0
     case: int = -1
     reply: msgspec.Raw = msgspec.Raw(b"")
+    ends: bool = False
 
 
 _states = msgspec.json.Decoder(JavaState)
@@ -215,7 +217,9 @@ class JavaProgram:
             if state.state == "not-reached":
                 return mutant_result(mutant, "not-reached")
             if state.state == "hang":
-                return mutant_result(mutant, "hang", [*seen, self._cases[state.case].id])
+                self.ended = self.ended or state.ends
+                last = [self._cases[state.case].id] if state.case >= 0 else []
+                return mutant_result(mutant, "hang", [*seen, *last])
             if state.state == "done":
                 break
             command = "more\n"
@@ -240,4 +244,4 @@ class JavaProgram:
                 return
         self.ended = True
         sys.stderr.write("the Java program ended over a mutant and is started again\n")
-        yield JavaState(state="hang", case=0)
+        yield JavaState(state="hang")

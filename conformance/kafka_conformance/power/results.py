@@ -6,6 +6,7 @@ lines of the mutants that no case sees, and for each class how many were seen.
 
 from __future__ import annotations
 
+import fcntl
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -155,32 +156,49 @@ def _class_fits(pattern: str, name: str) -> bool:
 class MutantFile:
     """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
 
-    A larger sample of the same seed continues the file of a smaller one.
+    A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
+    what an older corpus saw is seen, since cases are only added, and all other mutants run again.
 
     Raises:
-        Unusable: the file is of another run, or a line is broken.
+        Unusable: the file is of another run or in use, or a line is broken.
     """
 
-    def __init__(self, path: Path, header: MutantRunHeader) -> None:
-        self.path, self.header = path, header
+    def __init__(self, path: Path, header: MutantRunHeader, *, again: bool = False) -> None:
+        self.path, self.header, self._again = path, header, again
         self.known: list[MutantResult] = []
-        if path.exists() and path.stat().st_size:
-            self._resume()
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_encoder.encode(header) + b"\n")
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
+        try:
+            self._lock()
+            if path.stat().st_size:
+                self._resume()
+            else:
+                self._file.write(_encoder.encode(header) + b"\n")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
 
     def _resume(self) -> None:
         data = _content(self.path)
         whole = data[: data.rfind(b"\n") + 1]
         header, self.known = _parsed(self.path, whole)
+        if self._again and header.corpus != self.header.corpus:
+            header = msgspec.structs.replace(header, corpus=self.header.corpus)
+            self.known = [each for each in self.known if each.status in SEEN]
+            whole = b""  # so that the file is written again
         same = msgspec.structs.replace(header, sample=self.header.sample)
         if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
         if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
-            _write_lines(self.path, [self.header, *self.known])
+            self._file.truncate(0)
+            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
@@ -499,6 +517,9 @@ survivor with its change and reason. `kafkaproof power coverage TARGET` measures
 """
 # Longest text of a hole's change.
 _CHANGE: Final = 110
+# Holes of a target, and places of one reason, that the page names.
+_MOST_ROWS: Final = 12
+_MOST_PLACES: Final = 3
 
 
 def power_page(
@@ -549,15 +570,31 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
     yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    rows: dict[str, MutantSum] = {}
     for name, one in sorted(each.classes.items()):
-        if one.reached:
-            yield f"| `{name.rpartition('.')[2]}` | {_cells(one)}"
+        rows.setdefault(_short(name), MutantSum()).add(one)
+    rest, names = MutantSum(), []
+    for name, one in rows.items():
+        if one.reached > one.seen:
+            yield f"| `{name}` | {_cells(one)}"
+        elif one.reached:
+            rest.add(one)
+            names.append(f"`{name}`")
+    if names:
+        yield f"| {', '.join(names)} | {_cells(rest)}"
     holes = [(result, review) for result, review in each.survivors if review is not None and review.kind == "hole"]
     if holes:
         yield "\n| hole | change | missing |\n|---|---|---|"
-        for result, review in holes:
-            place = f"`{result.class_name.rpartition('.')[2]}.{result.method.partition('(')[0]}:{result.line}`"
+        for result, review in holes[:_MOST_ROWS]:
+            place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
             yield f"| {place} | {_cell(result.description)} | {_cell(review.reason)} |"
+    if len(holes) > _MOST_ROWS:
+        yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+
+
+def _short(name: str) -> str:
+    """The name of a class without its package; inner classes count for the outer one."""
+    return name.rpartition(".")[2].partition("$")[0]
 
 
 def _cell(text: str) -> str:
@@ -573,30 +610,17 @@ def _coverage_section(methods: Sequence[MethodCoverage], reviews: ReviewFile) ->
     share = _percent(covered / branches if branches else 1.0)
     yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
     yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
-    yield "| class | branches | taken | share |\n|---|--:|--:|--:|"
-    for name, (of_class, taken) in _by_class(methods).items():
-        yield f"| `{name.rpartition('.')[2]}` | {of_class:,} | {taken:,} | {_percent(taken / of_class)} |"
     grouped: dict[str, list[str]] = {}
     for each in methods:
         for line in each.missed:
             review = reviews.of_branch(each, line)
-            place = f"{each.class_name.rpartition('.')[2]}.{each.method.partition('(')[0]}:{line}"
+            place = f"`{_short(each.class_name)}.{each.method.partition('(')[0]}:{line}`"
             grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
     if grouped:
-        yield "\n| branches not taken | why |\n|---|---|"
+        yield "| branches not taken | why |\n|---|---|"
         for reason, places in grouped.items():
-            shown = ", ".join(f"`{place}`" for place in places[:6]) + (
-                f" and {len(places) - 6} more" if len(places) > 6 else ""
-            )
-            yield f"| {shown} | {_cell(reason)} |"
-
-
-def _by_class(methods: Iterable[MethodCoverage]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
-    for each in methods:
-        branches, covered = found.get(each.class_name, (0, 0))
-        found[each.class_name] = branches + each.branches, covered + each.covered
-    return dict(sorted(found.items()))
+            more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+            yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:

@@ -103,6 +103,11 @@ final class Attempt {
         return hangs;
     }
 
+    /** Whether the thread of a case that hangs could not be ended. */
+    boolean goesOn() {
+        return hangs && thread.isAlive();
+    }
+
     void end() {
         thread.interrupt();
     }

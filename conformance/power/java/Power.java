@@ -139,7 +139,14 @@ public final class Power {
         while (sent < AT_ONCE) {
             Attempt.Reply reply = attempt.next();
             if (reply == null) {
-                send(new JsonObject().add("state", attempt.hangs() ? "hang" : "done").add("case", attempt.current()));
+                send(new JsonObject()
+                    .add("state", attempt.hangs() ? "hang" : "done")
+                    .add("case", attempt.current())
+                    .add("ends", attempt.goesOn()));
+                if (attempt.goesOn()) {
+                    out.flush();
+                    System.exit(0);
+                }
                 return;
             }
             if (Arrays.equals(Answers.digest(reply.text), expected[reply.number]))

@@ -313,7 +313,7 @@ public final class Testee {
             plan.compression,
             plan.timestampType,
             plan.baseOffset,
-            plan.maxTimestampOr(RecordBatch.NO_TIMESTAMP),
+            logAppendTime(plan),
             plan.producerId,
             plan.producerEpoch,
             plan.baseSequence,
@@ -322,6 +322,12 @@ public final class Testee {
             plan.partitionLeaderEpoch,
             Integer.MAX_VALUE,
             plan.deleteHorizon);
+    }
+
+    /** With create time a builder finds the max timestamp itself, and is not given it. */
+    private static long logAppendTime(Plan plan) {
+        boolean append = plan.timestampType == TimestampType.LOG_APPEND_TIME;
+        return append ? plan.maxTimestampOr(RecordBatch.NO_TIMESTAMP) : RecordBatch.NO_TIMESTAMP;
     }
 
     private static void append(MemoryRecordsBuilder builder, Plan plan, JsonObject record) {

@@ -57,7 +57,7 @@ class _Hash(msgspec.Struct):
     retired: str = ""
 
 
-VECTORS: Final = AreaFolder("vectors", msgspec.json.Decoder(VectorLine), max_line=1024 * 1024)
+VECTORS: Final = AreaFolder("vectors", msgspec.json.Decoder(VectorLine), max_line=4 * 1024 * 1024)
 _HASHES: Final = AreaFolder("vectors", msgspec.json.Decoder(_Hash))
 # The fields that a line and a vector share.
 _SHARED: Final = tuple(name for name in VectorLine.__struct_fields__ if name in Vector.__struct_fields__)

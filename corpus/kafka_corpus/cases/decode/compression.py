@@ -205,6 +205,16 @@ def value_that_is_compressed(codec: Compression) -> Draft:
     return valid(bytes_of(batch), batch)
 
 
+@case("VAR-01", "CMP-03")
+def record_of_more_than_a_mebibyte() -> Draft:
+    """A compressed record may have a length of four bytes, of which none is without a bit of the length."""
+    batch = batch_of(some_records(1)[0]._replace(value=b"-" * 1_200_003), compression="gzip")
+    length = payload_of(batch.records)[:4]
+    assert length[3] < 0x80
+    assert all(group & 0x7F for group in length)
+    return valid(bytes_of(batch), batch)
+
+
 @case("CMP-11", each=CODECS)
 def codec_bits_in_record_attributes(codec: Compression) -> Draft:
     """Codec bits in the attributes of a record mean nothing: only batches are compressed."""

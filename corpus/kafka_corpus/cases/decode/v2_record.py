@@ -184,6 +184,25 @@ def empty_body_before_a_record(codec: Compression) -> Draft:
     return broken(b"\x00" + AFTER, *STRUCTURE, codec=codec, count=2)
 
 
+def body_of(size: int) -> bytes:
+    """A sound record body of *size* bytes, without its length."""
+    empty = len(raw_record(value=b"")) - 1
+    body = raw_record(value=b"-" * (size - empty))
+    return body[len(body) - size :]
+
+
+@case("REC-09", each=CODECS)
+def empty_body_and_a_length(codec: Compression) -> Draft:
+    """A length of 0 ends at its byte, though with the next one it would be the length of a sound record."""
+    return broken(b"\x00\x01" + body_of(64), *STRUCTURE, codec=codec)
+
+
+@case("REC-07", each=CODECS)
+def negative_length_of_a_sound_record(codec: Compression) -> Draft:
+    """A record's length is -64, and the body has the 62 bytes that a reader without the sign takes."""
+    return broken(encode_varint(-64) + body_of(62), *STRUCTURE, codec=codec)
+
+
 NEGATIVE: Final = {"-1": -1, "-2": -2, "-64": -64, "-65": -65, "INT32_MIN": INT32_MIN}
 
 
