@@ -66,6 +66,29 @@ TARGETS: Final[dict[str, TargetEntry]] = {
         " stored, fetched, or left by cleaner and recovery) and does not differ without the mutant. Where a"
         " scenario restarts the broker, it starts with the mutant. Kafka 4.x has no down-conversion any more.",
     ),
+    "kafka-python": TargetEntry(
+        "kafka_conformance.power.python:kafka_python",
+        "The modules `kafka.record` of kafka-python. cosmic-ray makes the mutants; of the operators that replace one"
+        " operator by another, two are drawn at each place. The testee `kafka-python` answers the decode and encode"
+        " cases, those of the area `resources` left out.",
+    ),
+    "aiokafka-pure": TargetEntry(
+        "kafka_conformance.power.python:aiokafka_pure",
+        "The pure Python modules `aiokafka.record` of aiokafka, mutated in the same way. The testee `aiokafka-pure`"
+        " answers the same cases.",
+    ),
+    "reference": TargetEntry(
+        "kafka_conformance.power.python:reference",
+        "This project's own reference, `kafka_records`, mutated in the same way. A mutant is seen if the answer that a"
+        " vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, or if"
+        " a prediction no longer fits what brokers answered.",
+    ),
+    "columnar": TargetEntry(
+        "kafka_conformance.power.python:columnar",
+        "The columnar codec of the pipeline, mutated in the same way, outside of its compiled kernels. The testee"
+        " `columnar` answers the decode and encode cases. What kernels take from a function when they are compiled"
+        " stays as it was.",
+    ),
 }
 
 

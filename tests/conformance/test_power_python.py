@@ -1,0 +1,118 @@
+"""Mutants of a small package in forks: what differs is seen, what is equal is not, and a hang is ended."""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("cosmic_ray", reason="the extra `power` is not installed")
+
+from kafka_conformance.power import python
+from kafka_conformance.power.python import MutantRunner, Placed, Source, forget, placed_mutants, record_behaviour
+
+# Forks of a test process that has threads (xdist), from Python 3.12 on.
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+CODE = """\
+STEP = 3
+
+def clamp(number: int | None) -> int:
+    if number > 10:
+        return 10
+    return number + 1
+
+def count(number):
+    while number > 0:
+        number -= 1
+    return number
+
+def never(number):
+    return number * 5
+"""
+
+
+class Toy:
+    """Four units of the package `mutated_toy`; a verdict is the reply without what follows a colon."""
+
+    units: Sequence[str] = ["clamp.10", "clamp.12", "clamp.4", "count.3"]
+
+    def load(self) -> Callable[[int], bytes]:
+        """Import it again."""
+        forget(["mutated_toy"])
+        toy = importlib.import_module("mutated_toy.code")
+
+        def answer(unit: int) -> bytes:
+            name, _, number = self.units[unit].partition(".")
+            return f"{getattr(toy, name)(int(number))}:{toy.STEP}".encode()
+
+        return answer
+
+    def grade(self, _unit: int, reply: bytes) -> str:
+        """The part that is judged."""
+        return reply.decode().partition(":")[0]
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[MutantRunner, list[Placed]]]:
+    """Runs mutants of `CODE`, all of which it names."""
+    package = tmp_path / "mutated_toy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "code.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(python, "LEAST_LIMIT", 0.1)
+    source = Source("mutated_toy.code", package / "code.py")
+    behaviour = record_behaviour(Toy(), [str(source.path)])
+    yield MutantRunner([source], Toy(), behaviour), placed_mutants(source)
+    forget(["mutated_toy"])
+
+
+def only(placed: list[Placed], line: int, mutator: str, index: int = 0) -> Placed:
+    """The one mutant there."""
+    (found,) = (
+        each
+        for each in placed
+        if each.mutant.line == line and each.mutant.mutator == mutator and each.mutant.index == index
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "mutator", "index", "status", "cases"),
+    [
+        (5, "NumberReplacer", 0, "seen", ("clamp.12",)),
+        (4, "NumberReplacer", 1, "seen", ("clamp.10",)),
+        (10, "NumberReplacer", 1, "hang", ("count.3",)),
+        (1, "NumberReplacer", 0, "survived", ("clamp.10", "clamp.12", "clamp.4")),
+        (14, "NumberReplacer", 0, "not-reached", ()),
+    ],
+)
+def test_a_mutant_has_its_status(
+    runner: tuple[MutantRunner, list[Placed]], line: int, mutator: str, index: int, status: str, cases: tuple[str, ...]
+) -> None:
+    """A planted change is seen by the units that run it; what no verdict shows survives, and a hang is ended."""
+    runs, placed = runner
+    result = runs.run(only(placed, line, mutator, index).mutant)
+    assert (result.status, set(result.cases) <= set(Toy.units)) == (status, True)
+    assert not cases or result.cases[0] in cases
+
+
+def test_an_equal_mutant_is_not_seen(runner: tuple[MutantRunner, list[Placed]]) -> None:
+    """`number != 0` counts down from 3 as `number > 0` does."""
+    runs, placed = runner
+    changes = [each.mutant for each in placed if each.mutant.line == 9 and "_Gt_" in each.mutant.mutator]
+    found = {each.mutator: runs.run(each).status for each in changes}
+    assert found
+    for mutator, status in found.items():
+        assert status == ("same-replies" if mutator.endswith(("NotEq", "IsNot")) else "seen"), mutator
+
+
+def test_annotations_are_no_mutants(runner: tuple[MutantRunner, list[Placed]]) -> None:
+    """No code runs `int | None` of a parameter; every key is one mutant's."""
+    _, placed = runner
+    assert not [each for each in placed if each.mutant.line == 3]
+    assert len({each.mutant.key for each in placed}) == len(placed) > 10
+    assert {each.mutant.method for each in placed} == {"<module>", "clamp", "count", "never"}
+    assert "mutated_toy.code" not in sys.modules
