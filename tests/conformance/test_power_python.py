@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="the extra `power` is not installed")
 
 from kafka_conformance.power import python
-from kafka_conformance.power.python import MutantRunner, Placed, Source, forget, placed_mutants, record_behaviour
+from kafka_conformance.power.python import MutantRunner, Placed, MutatedSource, forget, placed_mutants, record_behaviour
 
 # Forks of a test process that has threads (xdist), from Python 3.12 on.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
@@ -63,7 +63,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Mu
     (package / "code.py").write_text(CODE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(python, "LEAST_LIMIT", 0.1)
-    source = Source("mutated_toy.code", package / "code.py")
+    source = MutatedSource("mutated_toy.code", package / "code.py")
     behaviour = record_behaviour(Toy(), [str(source.path)])
     yield MutantRunner([source], Toy(), behaviour), placed_mutants(source)
     forget(["mutated_toy"])

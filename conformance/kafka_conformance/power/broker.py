@@ -26,7 +26,7 @@ from typing import Any, Final, Self, TextIO
 
 import msgspec
 
-from kafka_brokers import jars, java
+from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.jvm import HOST, Here, JvmBroker
 from kafka_brokers.releases import Release, find_release
@@ -102,7 +102,7 @@ class JavaTools:
         """The output of a program by lines.  Raises `NoBroker` if it fails."""
         release = find_release(NEWEST_RELEASE)
         path = f"{self.class_path}:{jars.provide(release) / '*'}"
-        command = [java.find_java(release).program, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, main, *arguments]
+        command = [jvm.find_java(release).program, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, main, *arguments]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
             raise NoBroker(f"{main} failed", log=done.stderr[-2000:])
@@ -254,7 +254,7 @@ def _nothing() -> None:
 
 
 def _place(release: Release) -> Here:
-    return Here(java.find_java(release).program, jars.provide(release))
+    return Here(jvm.find_java(release).program, jars.provide(release))
 
 
 def expected_scenarios() -> list[Expected]:

@@ -88,7 +88,7 @@ class Placed:
     lines: tuple[int, int]
 
 
-class Source:
+class MutatedSource:
     """One module: its path, its text, and what its syntax tree says of lines."""
 
     def __init__(self, module: str, path: Path) -> None:
@@ -169,7 +169,7 @@ def _operators() -> dict[str, Any]:
     return {name: provider[name]() for name in provider if not provider[name].arguments()}
 
 
-def placed_mutants(source: Source) -> list[Placed]:
+def placed_mutants(source: MutatedSource) -> list[Placed]:
     """Every mutant of *source*, in an order that depends on its text only."""
     from cosmic_ray.ast import ast_nodes
 
@@ -212,7 +212,9 @@ def _family(operator: str) -> str:
     return next((each for each in _CHANGED if operator.startswith(each)), operator)
 
 
-def _drawn(source: Source, at: tuple[int, int], family: str, ways: list[tuple[str, int]]) -> list[tuple[str, int]]:
+def _drawn(
+    source: MutatedSource, at: tuple[int, int], family: str, ways: list[tuple[str, int]]
+) -> list[tuple[str, int]]:
     if family not in _CHANGED:
         return ways
     return sorted(ways, key=lambda way: sha256(f"{source.module} {at} {way[0]}".encode()).digest())[:REPLACEMENTS]
@@ -246,9 +248,6 @@ class _TextLoader(SourceFileLoader):
     def get_code(self, _fullname: str) -> CodeType:
         code: CodeType = compile(self.text, self.path, "exec", dont_inherit=True)
         return code
-
-
-# --- what is asked -------------------------------------------------------------------------------------------------
 
 
 class Exchange(Protocol):
@@ -324,14 +323,14 @@ def _users(package: str) -> Iterator[str]:
 
 # Packages that are imported again for a mutant of the reference; the judge keeps the unchanged ones.
 _REFERENCE: Final = ("kafka_records", "kafka_corpus", "kafka_conformance.testees")
-_ASKED: Final = (
+_PARTS: Final = (
     "kafka_conformance.testees.serve", "kafka_conformance.testees.protocol", "kafka_corpus.answers",
     "kafka_corpus.vector_format", "kafka_corpus.prediction", "kafka_corpus.answer_diff",
 )  # fmt: skip
 
 
 class ReferenceExchange:
-    """What the corpus stores of the reference: answers in vectors, records under read_committed, predictions."""
+    """All that the corpus stores of the reference: answers in vectors, records under read_committed, predictions."""
 
     def __init__(self, adapter: str) -> None:
         self._adapter = adapter
@@ -354,7 +353,7 @@ class ReferenceExchange:
     def load(self) -> Callable[[int], bytes]:
         """Import the reference and the corpus' code again."""
         forget(_REFERENCE)
-        fresh_serve, protocol, asked, vectors, predicting, diff = map(importlib.import_module, _ASKED)
+        fresh_serve, protocol, requests, vectors, predicting, diff = map(importlib.import_module, _PARTS)
         testee = fresh_serve.load_testee(self._adapter)
         case = cache(lambda number: vectors.parse_line(self._lines[number]))
 
@@ -363,7 +362,7 @@ class ReferenceExchange:
             if what == "committed":
                 return bytes(protocol.reply_line(fresh_serve.reply_to(testee, line)))
             if what == "answer":
-                return msgspec.json.encode(asked.ask_reference(case(number)))
+                return msgspec.json.encode(requests.ask_reference(case(number)))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
 
         return answer
@@ -484,8 +483,8 @@ def _read(pipe: int, asleep: float) -> bytes:
 
 
 @dataclass(slots=True)
-class Behaviour:
-    """What the unchanged codec does.
+class CodecBehaviour:
+    """Answers of the unchanged codec.
 
     Attributes:
         units: numbers of the units that are used: quick, and alike in both runs; the order in which they are sent.
@@ -514,7 +513,7 @@ class _Observed(msgspec.Struct, array_like=True):
     lines: dict[int, list[int]] = {}
 
 
-def record_behaviour(exchange: Exchange, files: Sequence[str]) -> Behaviour:
+def record_behaviour(exchange: Exchange, files: Sequence[str]) -> CodecBehaviour:
     """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*."""
     first = {each.unit: each for each in _observed(exchange, range(len(exchange.units)))}
     quick = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= MOST_SECONDS]
@@ -530,7 +529,7 @@ def record_behaviour(exchange: Exchange, files: Sequence[str]) -> Behaviour:
             for name, line in ((files[at], line) for at, lines in each.lines.items() for line in lines):
                 masks[name].setdefault(line, bytearray(size))[each.unit >> 3] |= 1 << (each.unit & 7)
     costs = {unit: first[unit].cost for unit in same}
-    return Behaviour(
+    return CodecBehaviour(
         units=_in_order(exchange.units, same, costs),
         costs=costs,
         replies={unit: first[unit].reply for unit in same},
@@ -656,12 +655,12 @@ class PythonTarget:
         """The release that is installed."""
         return str(self._testee.version())
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[MutatedSource]:
         """The modules of the package."""
         folder, found = _folder(self.package), []
         for path in sorted(folder.rglob("*.py")):
             parts = [self.package, *path.relative_to(folder).with_suffix("").parts]
-            found.append(Source(".".join(parts).removesuffix(".__init__"), path))
+            found.append(MutatedSource(".".join(parts).removesuffix(".__init__"), path))
         return found
 
     def mutants(self) -> Sequence[CodeMutant]:
@@ -673,10 +672,10 @@ class PythonTarget:
         """The results, from a process that has the codec loaded."""
         environment = dict(os.environ) | dict(self._testee.environment) | CHILD_ENVIRONMENT
         command = [sys.executable, "-m", __name__, self.name, self.package]
-        with TemporaryFile() as asked:
-            asked.writelines(msgspec.json.encode(mutant) + b"\n" for mutant in mutants)
-            asked.seek(0)
-            yield from _results_of(command, asked, environment)
+        with TemporaryFile() as requests:
+            requests.writelines(msgspec.json.encode(mutant) + b"\n" for mutant in mutants)
+            requests.seek(0)
+            yield from _results_of(command, requests, environment)
 
     def exchange(self) -> Exchange:
         """The units of this target, in the process that runs mutants."""
@@ -685,8 +684,8 @@ class PythonTarget:
         return CodecExchange(self._testee.module, self.package)
 
 
-def _results_of(command: Sequence[str], asked: IO[bytes], environment: dict[str, str]) -> Iterator[MutantResult]:
-    with subprocess.Popen(command, stdin=asked, stdout=subprocess.PIPE, env=environment) as process:
+def _results_of(command: Sequence[str], requests: IO[bytes], environment: dict[str, str]) -> Iterator[MutantResult]:
+    with subprocess.Popen(command, stdin=requests, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -716,11 +715,11 @@ columnar: Final = partial(PythonTarget, "columnar")
 class MutantRunner:
     """Runs mutants in forks of this process."""
 
-    def __init__(self, sources: Sequence[Source], exchange: Exchange, behaviour: Behaviour) -> None:
+    def __init__(self, sources: Sequence[MutatedSource], exchange: Exchange, behaviour: CodecBehaviour) -> None:
         self._exchange, self._behaviour = exchange, behaviour
         self._sources = {source.module: source for source in sources}
         self._placed: dict[str, dict[tuple[str, str, int, str, int], Placed]] = {}
-        self._parsed = cache(Source.parsed)
+        self._parsed = cache(MutatedSource.parsed)
 
     def run(self, mutant: CodeMutant) -> MutantResult:
         """The result of the corpus on *mutant*."""
@@ -736,7 +735,7 @@ class MutantRunner:
         status, cases = _outcome(sent, ended)
         return mutant_result(mutant, status, cases)
 
-    def _reaching(self, source: Source, placed: Placed) -> list[int]:
+    def _reaching(self, source: MutatedSource, placed: Placed) -> list[int]:
         """The units that run the changed statement; all of them if it runs on import."""
         name = str(source.path)
         lines = range(placed.lines[0], placed.lines[1] + 1)
@@ -746,7 +745,7 @@ class MutantRunner:
         masks = [of_file[line] for line in lines if line in of_file]
         return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
 
-    def _try(self, source: Source, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
+    def _try(self, source: MutatedSource, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
         """Send each unit that begins, then the outcome."""
         text = mutated_text(self._parsed(source), placed.operator, placed.occurrence)
         sys.meta_path.insert(0, ChangedModule(source.module, source.path, text))

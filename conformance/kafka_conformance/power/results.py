@@ -519,7 +519,9 @@ survivor with its change and reason. `kafkaproof power coverage TARGET` measures
 _CHANGE: Final = 110
 # Holes of a target, and places of one reason, that the page names.
 _MOST_ROWS: Final = 12
-_MOST_PLACES: Final = 3
+_MOST_PLACES: Final = 2
+# Rows of reasons for branches, those of most branches.
+_MOST_REASONS: Final = 12
 
 
 def power_page(
@@ -534,7 +536,7 @@ def power_page(
         parts.append("\n".join(_section(each, about(each.kept.header.target))))
         name = each.kept.header.target
         if name in coverage:
-            parts.append("\n".join(_coverage_section(coverage[name], reviews(name))))
+            parts.append("\n".join(_coverage_section(name, coverage[name], reviews(name))))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -601,7 +603,7 @@ def _cell(text: str) -> str:
     return text[:_CHANGE].replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-def _coverage_section(methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
+def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
     branches, covered = sum(each.branches for each in methods), sum(each.covered for each in methods)
     reasoned = sum(
         count for each in methods for line, count in each.missed.items() if reviews.of_branch(each, line) is not None
@@ -618,9 +620,13 @@ def _coverage_section(methods: Sequence[MethodCoverage], reviews: ReviewFile) ->
             grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
     if grouped:
         yield "| branches not taken | why |\n|---|---|"
-        for reason, places in grouped.items():
+        largest = sorted(grouped.items(), key=lambda item: -len(item[1]))
+        for reason, places in largest[:_MOST_REASONS]:
             more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
             yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
+        if len(largest) > _MOST_REASONS:
+            left = sum(len(places) for _, places in largest[_MOST_REASONS:])
+            yield f"\n{left} more branches are not taken: `kafkaproof power coverage {target}`"
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:
