@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("cosmic_ray", reason="the extra `power` is not installed")
 
 from kafka_conformance.power import python
-from kafka_conformance.power.python import MutantRunner, Placed, MutatedSource, forget, placed_mutants, record_behaviour
+from kafka_conformance.power.python import MutantRunner, MutatedSource, Placed, forget, placed_mutants, record_behaviour
 
 # Forks of a test process that has threads (xdist), from Python 3.12 on.
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
