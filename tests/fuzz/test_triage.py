@@ -119,7 +119,7 @@ def test_shards_are_deduplicated(tmp_path: Path) -> None:
     """Shards come to one find for each key, with the counts of all and the smallest input of any."""
     first, second = campaign(tmp_path / "a"), campaign(tmp_path / "b")
     smaller = as_mutant(benchmark_inputs()["key length"][len(good_batches()) :])
-    outcome = TARGETS[TARGET]().run(smaller)
+    outcome = msgspec.structs.replace(TARGETS[TARGET]().run(smaller), fault="")
     FindingStore(second).add(outcome, smaller)
     both = gathered([first, second])
     assert both.keys() == gathered([first]).keys()

@@ -543,7 +543,7 @@ def power_page(
 def _overview(kept: Sequence[TargetSum]) -> str:
     rows = [
         "| target | mutants | reached | seen | equivalent | holes | not reviewed | share |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     rows += [
         f"| [{each.kept.header.target} {each.kept.header.version}](#{each.kept.header.target}) | {_cells(each.total)}"
@@ -571,7 +571,7 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
     )
     yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
-    yield "|---|--:|--:|--:|--:|--:|--:|--:|"
+    yield "|---|---|---|---|---|---|---|---|"
     rows: dict[str, MutantSum] = {}
     for name, one in sorted(each.classes.items()):
         rows.setdefault(_short(name), MutantSum()).add(one)
