@@ -90,21 +90,7 @@ GROUP_VERSIONS: Final[Versions] = {
     },
 }
 # All versions from 0.8 to 4.4.
-EVERY_VERSION: Final[Versions] = {
-    **GROUP_VERSIONS,
-    **{
-        api: (api.oldest, api.newest)
-        for api in (
-            tables.PRODUCE,
-            tables.FETCH,
-            tables.LIST_OFFSETS,
-            tables.METADATA,
-            tables.FIND_COORDINATOR,
-            tables.API_VERSIONS,
-            tables.INIT_PRODUCER_ID,
-        )
-    },
-}
+EVERY_VERSION: Final[Versions] = {api: (api.oldest, api.newest) for api in GROUP_VERSIONS}
 # The environment variable that names the newest Fetch version for consumers.
 FETCH_VERSION: Final = "KAFKAPROOF_FETCH_VERSION"
 # The first Fetch version with sessions.
@@ -647,7 +633,7 @@ class FakeBroker:
     def _metadata(self, body: Message) -> Message:
         requested = body.get("topics")
         if requested:
-            named = [each["name"] or self._name_of(each["topic_id"]) for each in requested]
+            named = [each["name"] or self._name_of(each.get("topic_id", ZERO_UUID)) for each in requested]
             names = [name for name in named if name is not None]
         else:
             names = self._topics()

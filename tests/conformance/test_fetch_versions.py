@@ -3,12 +3,15 @@
 import json
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_brokers.fake_broker import FETCH_VERSION
+from kafka_conformance.process import starting
 from kafka_conformance.runner.fetch_versions import (
     BadFetchVersions,
     compare_versions,
@@ -19,10 +22,12 @@ from kafka_conformance.runner.fetch_versions import (
 )
 from kafka_conformance.runner.results import read_results
 from kafka_conformance.runner.smoke import smoke
-from kafka_conformance.testees.client_parts import narrowed, sent_in
+from kafka_conformance.testees import interface
+from kafka_conformance.testees.client_parts import ConsumerBroker, narrowed, sent_in
 from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect, connect, plain_name, split_fetch_version
-from kafka_conformance.testees.protocol import Capability
+from kafka_conformance.testees.protocol import Capability, CodecAnswer, HelloRefusal
+from kafka_conformance.testees.serve import reply_to
 from kafkaproof.commands.certify import certify_testees
 
 ONE = "v1_message.crc_above_int32"
@@ -106,6 +111,7 @@ def test_a_client_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path)
     assert done.exit_code == 0, done.output
     assert "it fetches in version 12, not in 17" in done.output
     assert "kafka-python-client: 1 cases in Fetch 2, 1 cases in Fetch 12, 0 cases in Fetch 17" in done.output
+    assert "–            100%" in done.output
     assert document["clients"] == [
         {
             "connect": "kafka-python-client",
@@ -158,3 +164,86 @@ def test_a_refused_hello_has_its_reason(tmp_path: Path) -> None:
         ("hello", "it cannot run: no \\x1b[31mlicence"),
         ("it answers", "there is no hello to go on with"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("versions", "only", "code", "what"),
+    [
+        # v1 is not sent in Fetch 0, which the client speaks.
+        ("0,4", ONE, 0, "no case ran in Fetch 0"),
+        ("4", ONE, 0, "nothing to compare: cases ran in fewer than two versions"),
+        ("13,17", ONE, 3, "it fetches in version 12, not in 17"),
+    ],
+)
+def test_versions_without_a_case_are_no_failure(tmp_path: Path, versions: str, only: str, code: int, what: str) -> None:
+    """A version that the client does not speak, or in which no case is sent, counts only if no other ran."""
+    names = ["kafka-python-client", "--fetch-versions", versions, "--only", only, "--report", str(tmp_path)]
+    done = CliRunner().invoke(certify_testees, names)
+
+    assert (done.exit_code, what in done.output) == (code, True), done.output
+
+
+def test_a_client_that_cannot_run_is_a_failure_beside_another(tmp_path: Path) -> None:
+    """Only versions of the same client are excused."""
+    missing = "fetch:/nonexistent {topic} {bootstrap}"
+    names = [missing, "kafka-python-client", "--fetch-versions", "4", "--only", ONE, "--report", str(tmp_path)]
+
+    assert CliRunner().invoke(certify_testees, names).exit_code == 3
+
+
+def test_a_version_is_named_once() -> None:
+    """As a part of the name, or as an option."""
+    done = CliRunner().invoke(certify_testees, ["kafka-python-client+fetch4", "--fetch-versions", "12"])
+
+    assert done.exit_code == 2
+    assert "both name versions" in done.output
+
+
+class Deaf:
+    """A client that fetches nothing, and says why."""
+
+    NAME, VERSION = "deaf", "1"
+    DECODES = ENCODES = Capability([2], ["none"])
+
+    def decode(self, _data: bytes) -> NoReturn:
+        """Refuse."""
+        raise interface.CodecError("limit", "no common version of Fetch")
+
+    encode = consume = decode
+
+
+class Speaking(Deaf):
+    """A client that fetches in version 3, and reads magic 2 only."""
+
+    def consume(self, _data: bytes) -> CodecAnswer:  # type: ignore[override]
+        """Fetch once."""
+        with ConsumerBroker() as broker:
+            broker.fetched[3] += 1
+        return CodecAnswer(records=[])
+
+
+@pytest.mark.parametrize(
+    ("testee", "why"),
+    [
+        (Deaf(), "it sends no Fetch 3: no common version of Fetch"),
+        (Speaking(), "it reads no format that brokers send in Fetch 3"),
+    ],
+)
+def test_clients_that_get_nothing_are_refused(
+    monkeypatch: pytest.MonkeyPatch, testee: interface.Testee, why: str
+) -> None:
+    """A client that sends no fetch, or reads no format of the version, does not get every case instead."""
+    monkeypatch.setenv(FETCH_VERSION, "3")
+    monkeypatch.setattr(ConsumerBroker, "_all", [])
+    reply = reply_to(testee, b'{"op":"hello","protocol":1}')
+
+    assert isinstance(reply, HelloRefusal)
+    assert reply.error.message == why
+
+
+def test_the_environment_of_a_user_chooses_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run without a Fetch version is the same for every user."""
+    monkeypatch.setenv(FETCH_VERSION, "4")
+
+    assert starting.testee_environment(connect("kafka-python-client"))[FETCH_VERSION] == ""
+    assert starting.testee_environment(connect("kafka-python-client+fetch7"))[FETCH_VERSION] == "7"

@@ -30,6 +30,7 @@ from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import bisect, deviations, keeping, results
 from kafka_conformance.runner.fetch_versions import (
     BadFetchVersions,
+    ClientByVersion,
     compare_versions,
     parse_fetch_versions,
     versions_document,
@@ -41,7 +42,7 @@ from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan, run
 from kafka_conformance.sanitize import indented_json, printable
-from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun
+from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun, HelloRefused
 from kafka_conformance.testees.known import (
     OURS,
     KnownTestee,
@@ -49,6 +50,7 @@ from kafka_conformance.testees.known import (
     connect,
     find_testee,
     known_testees,
+    split_fetch_version,
     testee_at,
 )
 from kafka_conformance.testees.published import newest, releases
@@ -100,12 +102,14 @@ class CertifyOutcome:
         document: what JSON says of it.
         code: the exit code that it alone would have; `CANNOT_RUN` if it was not run.
         made: its report, if it came to its end.
+        refused: whether the testee itself said that it cannot be run so.
     """
 
     name: str
     document: dict[str, Any]
     code: int
     made: Report | None = None
+    refused: bool = False
 
     @property
     def why(self) -> str:
@@ -254,7 +258,8 @@ def _cannot_run(name: str, error: CannotRun | OSError) -> CertifyOutcome:
     text = printable(str(error), 2000)
     click.echo(f"{text}\n  hint: {hint}" if hint else text, err=True)
     document = {"testee": {"connect": name}, "error": text, "hint": hint, "agrees": False, **_NOTHING}
-    return CertifyOutcome(name, document, getattr(error, "exit_code", CANNOT_RUN))
+    code = getattr(error, "exit_code", CANNOT_RUN)
+    return CertifyOutcome(name, document, code, refused=isinstance(error, HelloRefused))
 
 
 def _stopped(name: str, path: Path, stopped: Interrupted) -> CertifyOutcome:
@@ -352,6 +357,8 @@ def certify_fetch_versions(
 ) -> int:
     """Run each client through each Fetch version, show and write what depends on it; give the exit code."""
     for name in names:
+        if split_fetch_version(name)[1] is not None:
+            raise click.UsageError(f"{name} and --fetch-versions both name versions: say one of them")
         _check_name(f"{name}+fetch{versions[0]}")
     done = certify_several(with_versions(names, versions), cases, settings)
     made = compare_versions([(each.name, each.made.results if each.made else None) for each in done])
@@ -363,9 +370,23 @@ def certify_fetch_versions(
     else:
         click.echo()
         click.echo("\n".join(versions_lines(made)))
-    # A version that a client does not speak is no failure, if it speaks another.
-    ran = [each for each in done if each.made or each.code == INTERRUPTED]
-    return exit_code(ran or done, lenient=False)
+    return exit_code(counting_versions(done, made), lenient=False)
+
+
+def counting_versions(done: Sequence[CertifyOutcome], clients: Sequence[ClientByVersion]) -> list[CertifyOutcome]:
+    """The outcomes that decide the exit code.
+
+    A version that a client does not speak, or in which no chosen case is sent, is no failure if another one ran.
+    """
+    by_name = {each.name: each for each in clients}
+    counting = []
+    for each in done:
+        name, version = split_fetch_version(each.name)
+        client = by_name[name]
+        silent = version is not None and not client.compared[version] and (each.refused or each.made is not None)
+        if not (silent and client.spoken):
+            counting.append(each)
+    return counting
 
 
 # Below the directory of results: a file for each codec and case, with a line for each release that was run.

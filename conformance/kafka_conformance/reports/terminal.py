@@ -40,7 +40,9 @@ OUTCOME_OF_NOT_SENT: Final = "not_asked"
 
 # Causes that a result shows, so that title, profiles, causes and the next step are ten lines.
 MOST_CAUSES: Final = 5
-LEGEND: Final = "cells: required cases that pass, and the number of FAIL causes in brackets; –: not announced"
+LEGEND: Final = (
+    "cells: required cases that pass, and the number of FAIL causes in brackets; –: not announced, or not run"
+)
 GRADE_STYLES: Final[dict[Grade, str]] = {
     "FAIL": "bold red",
     "HOSTILE": "magenta",
@@ -133,12 +135,13 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
 
 def _in_a_line(report: Report, shown: Sequence[str]) -> Iterator[Text]:
     testee, footer = report.results.header.testee, report.results.footer
-    results = {result.profile: result for result in report.profiled.profiles}
+    results: dict[str, ProfileResult] = {result.profile: result for result in report.profiled.profiles}
     _, newest = split_fetch_version(str(testee.get("connect", "")))
     through = "" if newest is None else f" Fetch {newest}"
     yield Text(printable(f"{row_name(testee)} {str(testee['version']).partition(' ')[0]}{through}"))
     for profile in shown:
-        yield _cell(results[profile]) if profile in results else Text("–", style="dim")
+        ran = profile in results and results[profile].required
+        yield _cell(results[profile]) if ran else Text("–", style="dim")
     yield Text("" if footer is None else f"{footer.seconds:.1f}", style="dim")
 
 

@@ -128,7 +128,10 @@ def versions_lines(clients: Sequence[ClientByVersion]) -> Iterator[str]:
         name = printable(each.name, 80)
         yield f"{name}: " + ", ".join(f"{count:,} cases in Fetch {version}" for version, count in each.compared.items())
         if silent := [version for version in each.versions if not each.compared[version]]:
-            yield f"  not run in Fetch {', '.join(map(str, silent))}"
+            yield f"  no case ran in Fetch {', '.join(map(str, silent))}"
+        if len(each.spoken) < 2:
+            yield "  nothing to compare: cases ran in fewer than two versions"
+            continue
         if not each.differing:
             yield "  no outcome depends on the version"
             continue

@@ -70,7 +70,7 @@ class ConsumerBroker(FakeBroker):
     @classmethod
     def all_fetched(cls) -> set[int]:
         """The Fetch versions that came to any broker of this process."""
-        return {version for each in cls._all for version in each.fetched}
+        return {version for each in cls._all for version in list(each.fetched)}
 
 
 def sent_in(version: int) -> Capability:

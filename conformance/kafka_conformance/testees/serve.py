@@ -61,12 +61,16 @@ def hello_through_fetch(testee: Testee, version: int) -> HelloReply | HelloRefus
     An error if the client does not speak that version, which its first fetch shows.
     """
     reply = hello(testee)
-    decode_answer(testee, encode(FIRST[magic_of_fetch(version)]))
-    if others := sorted(ConsumerBroker.all_fetched() - {version}):
-        refusal = Refusal("limit", f"it fetches in version {others[-1]}, not in {version}")
-        return HelloRefusal(protocol=protocol.PROTOCOL, error=refusal)
+    first = decode_answer(testee, encode(FIRST[magic_of_fetch(version)]))
     reply.decode, reply.encode = narrowed(reply.decode, version), Capability()
-    return reply
+    why = ""
+    if others := sorted(ConsumerBroker.all_fetched() - {version}):
+        why = f"it fetches in version {others[-1]}, not in {version}"
+    elif not ConsumerBroker.all_fetched():
+        why = f"it sends no Fetch {version}" + ("" if first.error is UNSET else f": {first.error.message}")
+    elif not (reply.decode.magics and reply.decode.compressions):
+        why = f"it reads no format that brokers send in Fetch {version}"
+    return HelloRefusal(protocol=protocol.PROTOCOL, error=Refusal("limit", why)) if why else reply
 
 
 def decode_answer(testee: Testee, data: bytes, aborted: Sequence[Aborted] | None = None) -> CodecAnswer:
