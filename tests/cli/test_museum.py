@@ -41,8 +41,11 @@ def test_an_exhibit_is_shown_with_its_rules_and_cases() -> None:
     ("arguments", "problem"),
     [
         (("show", "kafka-python-compacted-tai"), "did you mean kafka-python-compacted-tail"),
-        (("list", "--product", "kafka"), "no exhibit fits; products are"),
-        (("run", "brod-zstd-without-content-size"), "has no run"),
+        (("list", "--product", "kafka"), "there is no 'kafka'; products are"),
+        (("list", "--product", ""), "there is no ''; products are"),
+        (("list", "--rule", "CLN-99"), "--rule: there is no rule 'CLN-99'"),
+        (("list", "--rule", ""), "--rule: there is no rule ''"),
+        (("run", "brod-zstd-without-content-size"), "no run is described for brod-zstd-without-content-size"),
         (("run", "kafka-python-compacted-tail", "--product", "sarama"), "contradict each other"),
     ],
 )
@@ -51,6 +54,17 @@ def test_unknown_names_are_errors_of_usage(arguments: tuple[str, ...], problem: 
     done = run(*arguments)
     assert done.exit_code == 2
     assert problem in done.output
+
+
+def test_filters_without_a_hit_show_an_empty_list() -> None:
+    """A product and a rule that exist, and that no exhibit has together."""
+    done = run("list", "--product", "Dekaf", "--rule", "CLN-03")
+    assert (done.exit_code, done.stdout) == (0, "0 exhibits, 0 with a run; kafkaproof museum show ID\n")
+
+
+def test_another_outcome_of_the_good_release_is_said() -> None:
+    """A release that has the defect no more, and another one on the same case, is not called right."""
+    assert "2.1.6 has hang in its place" in run("show", "kafka-python-fetched-checksums").stdout
 
 
 def test_the_page_of_the_museum_is_small() -> None:

@@ -43,9 +43,12 @@ def list_exhibits(product: str | None, rule: str | None, as_json: bool) -> NoRet
         for each in exhibits()
         if (product is None or each.product == product) and (rule is None or rule in each.rules)
     ]
-    if not chosen and (product or rule):
-        products = sorted({each.product for each in exhibits()})
-        raise click.UsageError(f"no exhibit fits; products are {', '.join(products)}")
+    if product is not None and product not in (products := sorted({each.product for each in exhibits()})):
+        raise click.UsageError(f"--product: there is no {product!r}; products are {', '.join(products)}")
+    if rule is not None and rule not in {each.id for group in groups() for each in group.rules}:
+        raise click.UsageError(
+            f"--rule: there is no rule {rule!r}; ids are as CLN-03, and `museum show` has those of an exhibit"
+        )
     if as_json:
         say_json({"exhibits": [museum.exhibit_document(each) for each in chosen]})
     else:
@@ -54,7 +57,7 @@ def list_exhibits(product: str | None, rule: str | None, as_json: bool) -> NoRet
 
 
 def _show_table(chosen: Sequence[Exhibit]) -> None:
-    width = max(len(each.id) for each in chosen)
+    width = max((len(each.id) for each in chosen), default=0)
     for each in chosen:
         fix = f"fixed in {each.fixed}" if each.fixed else each.state
         mark = "run" if each.run else "   "
@@ -88,7 +91,8 @@ def show_exhibit(id_: str, as_json: bool) -> NoReturn:
     if len(cases) > MOST_CASES:
         click.echo(f"          and {len(cases) - MOST_CASES} more")
     if run := exhibit.run:
-        good = f", {run.good} is right" if run.good else ", and no release fixes it"
+        right = f"has {' or '.join(run.after)} in its place" if run.after else "is right"
+        good = f", {run.good} {right}" if run.good else ", and no release fixes it"
         click.echo(f"run       {run.testee}: {run.bad} has {' or '.join(run.outcome)}{good}")
         click.echo(f"          kafkaproof museum run {exhibit.id}")
     sys.exit(OK)
@@ -133,7 +137,7 @@ def run_command(
             if not as_json:
                 _show_result(result)
     except (KeyboardInterrupt, Interrupted):
-        click.echo(f"stopped; what was earned is in {folder / FILE}, the same command goes on with it", err=True)
+        click.echo(f"stopped; finished exhibits are in {folder / FILE}, the same command goes on after them", err=True)
         sys.exit(INTERRUPTED)
     counts = {
         name: sum(each.status == name for each in done) for name in (*DESCRIBED, "not red", "not green", "skipped")
@@ -152,7 +156,8 @@ def _chosen(ids: Sequence[str], product: str | None) -> list[Exhibit]:
     if product is not None:
         chosen = [each for each in chosen if each.product == product]
     if still := [each.id for each in chosen if not each.run]:
-        raise click.UsageError(f"{', '.join(still)} has no run: no release with the defect can be started here")
+        hint = "kafkaproof certify TESTEE@VERSION --only CASE runs its cases on any release"
+        raise click.UsageError(f"no run is described for {', '.join(still)}; {hint}")
     if not chosen:
         raise click.UsageError(f"no exhibit of {product} has a run")
     return chosen
