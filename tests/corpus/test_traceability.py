@@ -230,6 +230,13 @@ def test_every_place_is_tied_both_ways() -> None:
     assert set(document["sentences"]) <= set(case["sentences"])
 
 
+@pytest.mark.parametrize("lines", ["50-40", "0", "0-3", "1-90000000", "1-999999999", "1-" + "9" * 5000])
+def test_lines_that_do_not_exist(lines: str) -> None:
+    """A reversed range, and lines before or after the document, are no lines of it; a huge range costs nothing."""
+    assert WHOLE.rows_at(f"seed 002:{lines}") is None
+    assert find_traced(WHOLE, f"002:{lines}") is None
+
+
 def test_code_is_found_by_its_ids(tmp_path: Path) -> None:
     """An id belongs to the innermost function, to the constant below its comment, or to the module."""
     package = tmp_path / "sample"
