@@ -302,6 +302,17 @@ def test_documents_are_compared(tmp_path: Path) -> None:
     ]
 
 
+def test_other_files_are_no_documents(tmp_path: Path) -> None:
+    """Neither a longer number nor a file of a size that no document has stands for a document; it is not read."""
+    trace = replace(WHOLE, seeds=(Seed("009", "Title", "A document.", 3, digest_of("")),), rows={"009": ()})
+    (tmp_path / "0091.txt").write_text("Another.", encoding="utf-8")
+    with (tmp_path / "009.img").open("wb") as file:
+        file.truncate(1 << 40)
+    assert [gap.what for gap in document_gaps(trace, tmp_path)] == [
+        f"no file of {tmp_path} has its number or its SHA-256"
+    ]
+
+
 def test_sentences() -> None:
     """A sentence ends at a stop before a capital, or at a Chinese stop outside brackets."""
     assert sentences_in("One (i.e. all). Two 0.11.0 is. Three") == ["One (i.e. all).", "Two 0.11.0 is.", "Three"]
