@@ -157,13 +157,18 @@ def run_of(outcomes: dict[str, Outcome], version: str = "1.2") -> Results:
         (run_of({"a.b": "skipped"}), "unknown", ""),
         (run_of({PLAIN_CASE: "agree"}), "unknown", "it does not have what the case needs"),
         (run_of({"a.b": "agree"}, "9.9"), "unknown", "the testee says that it is 9.9"),
+        (run_of({"a.b": "agree"}, "11.2"), "unknown", "the testee says that it is 11.2"),
+        (run_of({"a.b": "agree"}, "1.2.3"), "unknown", "the testee says that it is 1.2.3"),
+        (run_of({"a.b": "agree"}, "2.16.1 (librdkafka 1.2)"), "unknown", "the testee says that it is 2.16.1 ("),
+        (run_of({"a.b": "agree"}, "codec v1.2.0 (librdkafka 2.16.0)"), "good", ""),
     ],
 )
 def test_what_an_outcome_counts_as(run: Results, state: str, why: str) -> None:
     """A release that reads nothing, or is another one than requested, is neither good nor bad."""
     made = release_outcome("1.2", "a.b", run)
 
-    assert (made.state, made.why, made.corpus) == (state, why, "c")
+    assert (made.state, made.corpus) == (state, "c")
+    assert made.why.startswith(why) if why else not made.why
 
 
 def test_outcomes_are_resumed(tmp_path: Path) -> None:
@@ -218,8 +223,9 @@ def test_a_defect_of_an_old_release_is_found(tmp_path: Path) -> None:
 
 
 def test_releases_between_two() -> None:
-    """Both ends belong to the range, also where the registry does not list them."""
+    """Both ends belong to the range, also where the registry does not list them; its spelling of a release counts."""
     listed = ["1.10", "1.2", "2.0", "1.4"]
 
+    assert between(["1.40.2", "1.41.0", "1.41.3"], "1.41", "1.41.3") == ["1.41.0", "1.41.3"]
     assert between(listed, "1.3", "1.10") == ["1.3", "1.4", "1.10"]
     assert between(listed, None, None) == ["1.2", "1.4", "1.10", "2.0"]

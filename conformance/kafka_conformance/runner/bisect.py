@@ -101,7 +101,7 @@ def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
     lines = {line.case: line for line in done.lines}
     line, plain = lines.get(case), lines.get(PLAIN_CASE)
     outcome, why = ("", "it does not have what the case needs") if line is None else (line.outcome, line.why)
-    if release not in version:
+    if not _is_release(version, release):
         outcome, why = "", f"the testee says that it is {version}"
     elif outcome in SEVERITIES and plain and plain.outcome in SEVERITIES and plain.outcome != "lossy":
         outcome, why = (
@@ -110,6 +110,16 @@ def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
     return ReleaseOutcome(
         release=release, outcome=outcome, why=printable(why, 300), version=version, corpus=done.header.corpus
     )
+
+
+def _is_release(said: str, release: str) -> bool:
+    """Whether the first version in *said*, the words of a testee, is *release*; the library below it may be next."""
+    for word in re.split(r"[^\w.+-]+", said):
+        try:
+            return release_key(word) == release_key(release)
+        except ValueError:
+            continue  # a name
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +227,11 @@ def append_outcome(path: Path, outcome: ReleaseOutcome) -> None:
 
 
 def between(releases: Sequence[str], first: str | None, last: str | None) -> list[str]:
-    """Those of *releases* from *first* to *last*, which belong to them even if no list has them, oldest first."""
-    named = {release_key(each): each for each in releases} | {release_key(each): each for each in (first, last) if each}
+    """Those of *releases* from *first* to *last*, which belong to them even if no list has them, oldest first.
+
+    Of two spellings of one release, as 1.41 and 1.41.0, that of *releases* counts.
+    """
+    named = {release_key(each): each for each in (first, last) if each} | {release_key(each): each for each in releases}
     low, high = (release_key(each) if each else None for each in (first, last))
     return [named[key] for key in sorted(named) if (low is None or low <= key) and (high is None or key <= high)]
 
