@@ -120,6 +120,14 @@ def test_an_unknown_release_is_not_good() -> None:
     assert list(bisection_lines(made))[-1] == "not known  1.1, 1.2, 1.4: a change may be in one of them"
 
 
+def test_unknown_releases_after_the_last_bad_one() -> None:
+    """Behind the last known release, which is bad, a change may be in those that could not be run."""
+    found, releases = searched("gbuu")
+    made = bisection("t", "a.b", releases, found)
+
+    assert (made.last_bad, made.fixed_in, made.uncertain) == ("1.1", None, ("1.2", "1.3"))
+
+
 def test_right_between_bad_releases() -> None:
     """A defect that came back is reported as such, and fixed only after its last release."""
     found, releases = searched("gbgbg")

@@ -161,9 +161,11 @@ class Bisection:
         between = [
             self.outcomes[low + 1 : high] for low, high in ends if self.outcomes[low].state != self.outcomes[high].state
         ]
-        # Before the first known release, too, if that is bad.
+        # Before the first known release and after the last one, too, if that is bad.
         if known and self.outcomes[known[0]].state == "bad":
             between.insert(0, self.outcomes[: known[0]])
+        if known and self.outcomes[known[-1]].state == "bad":
+            between.append(self.outcomes[known[-1] + 1 :])
         return tuple(each.release for each in (one for several in between for one in several))
 
     @property
