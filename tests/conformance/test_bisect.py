@@ -193,6 +193,9 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
         file.write(b'{"release":"1.3","outc')
 
     assert read_outcomes(path, "c") == {"1.0": kept}
+    # The first outcome of the resumed run has a line of its own.
+    append_outcome(path, ReleaseOutcome(release="1.3", outcome="crash", corpus="c"))
+    assert list(read_outcomes(path, "c")) == ["1.0", "1.3"]
     assert read_outcomes(tmp_path / "none", "c") == {}
 
 

@@ -152,16 +152,8 @@ def run_exhibits(plan: MuseumPlan, on_start: Callable[[Exhibit], None] = lambda 
             continue
         on_start(exhibit)
         result = _run_exhibit(exhibit, cases, plan)
-        _append(path, result)
+        results.append_line(path, msgspec.json.encode(result))
         yield result
-
-
-def _append(path: Path, result: ExhibitResult) -> None:
-    """Add a line to the file *path*; after a line that was torn a new one begins."""
-    written = path.read_bytes() if path.exists() else b""
-    torn = written and not written.endswith(b"\n")
-    with path.open("ab") as file:
-        file.write((b"\n" if torn else b"") + msgspec.json.encode(result) + b"\n")
 
 
 def _run_exhibit(exhibit: Exhibit, cases: Sequence[Case], plan: MuseumPlan) -> ExhibitResult:

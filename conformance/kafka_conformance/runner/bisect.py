@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_conformance.runner.results import Results
+from kafka_conformance.runner.results import Results, append_line
 from kafka_conformance.sanitize import printable
 
 # So many releases are all run.
@@ -222,10 +222,9 @@ def read_outcomes(path: Path, corpus: str) -> dict[str, ReleaseOutcome]:
 
 
 def append_outcome(path: Path, outcome: ReleaseOutcome) -> None:
-    """Add a line to the file *path*."""
+    """Add a line to the file *path*, which is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(msgspec.json.encode(outcome) + b"\n")
+    append_line(path, msgspec.json.encode(outcome))
 
 
 def between(releases: Sequence[str], first: str | None, last: str | None) -> list[str]:
