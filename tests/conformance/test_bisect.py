@@ -207,10 +207,19 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
         (("kafka-python", "--bisect", "v2_crc"), "--bisect takes one case"),
         (("reference", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee that has releases"),
         (("kafka-python@2.0.2", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+        (("kafka-python-client+fetch4", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+        (("kafka-python-client+fetch4", "--history", "2"), "--history takes the name of one known testee"),
+        (("kafka-python-client", "--history", "2", "--fetch-versions", "4,12"), "--history compares releases"),
+        (("kafka-python-client", "--bisect", "x", "--fetch-versions", "4"), "--bisect compares releases"),
+        (("kafka-python", "--history", "2", "--write-deviations", "x.toml"), "--write-deviations is for one run"),
+        (("kafka-python", "--bisect", "nosuch"), "--bisect: no case matches 'nosuch'"),
+        (("kafka-python", "--bisect", ""), "--bisect: no case matches ''"),
+        (("kafka-python", "--bisect", PLAIN_CASE, "--from", "2", "--to", "1"), "--from, --to: 2 comes after 1"),
+        (("kafka-python", "--bisect", PLAIN_CASE, "--to", ""), "--from, --to: '' is no version"),
     ],
 )
 def test_what_cannot_be_bisected(arguments: Sequence[str], message: str) -> None:
-    """A search takes one codec with releases, and one case."""
+    """A search takes one codec with releases, one case, and a range; a history takes one codec with releases."""
     done = CliRunner().invoke(kafkaproof, ["certify", *arguments])
 
     assert done.exit_code == 2

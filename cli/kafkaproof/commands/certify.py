@@ -49,6 +49,7 @@ from kafka_conformance.testees.known import (
     connect,
     find_testee,
     known_testees,
+    plain_name,
     testee_at,
 )
 from kafka_conformance.testees.published import newest, releases
@@ -377,6 +378,7 @@ def certify_bisect(
 ) -> int:
     """Find and show the releases of *known* between *ends* that get *case* wrong; give the exit code."""
     try:
+        bisect.between((), *ends)  # a wrong range is refused before the registry is read
         published = bisect.between(releases(known), *ends)
     except ValueError as error:
         raise click.UsageError(f"--from, --to: {error}") from error
@@ -559,8 +561,9 @@ def certify_testees(
         raise click.UsageError("--write-deviations is for one testee")
     if settings.draft and settings.only and settings.draft.exists():
         raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
-    if first or latest or bisected:
-        case = _one_case(bisected, whole=not settings.only and last is None)
+    _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
+    if any(each is not None for each in (first, latest, bisected)):
+        case = _one_case(bisected)
         sys.exit(certify_bisect(_one_known(testees, "--bisect"), case, (first, latest), settings))
     cases = corpus_cases(settings.only)
     for name in testees:
@@ -576,22 +579,33 @@ def certify_testees(
     sys.exit(exit_code(done, lenient=everything))
 
 
-def _one_case(bisected: str | None, *, whole: bool) -> Case:
-    """The case that `--bisect` names; *whole* says that neither `--only` nor `--history` is there."""
-    if not bisected:
-        raise click.UsageError("--from and --to go with --bisect")
-    if not whole:
+def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: bool) -> None:
+    """Refuse options of `--bisect`, `--history` and `--fetch-versions` that exclude each other."""
+    if bisected and (settings.only or history):
         raise click.UsageError("--bisect is for one case: neither --only nor --history goes with it")
-    cases = corpus_cases((bisected,))
+    option = "--bisect" if bisected else "--history"
+    if versions and (bisected or history):
+        raise click.UsageError(f"{option} compares releases, --fetch-versions compares versions: take one of them")
+    if settings.draft and (bisected or history):
+        raise click.UsageError(f"--write-deviations is for one run, and {option} runs several releases")
+
+
+def _one_case(bisected: str | None) -> Case:
+    """The case that `--bisect` names."""
+    if bisected is None:
+        raise click.UsageError("--from and --to go with --bisect")
+    cases = corpus_cases((bisected,), option="--bisect")
     if len(cases) != 1:
         raise click.UsageError(f"--bisect takes one case, and {bisected!r} is {len(cases):,}")
     return cases[0]
 
 
 def _one_known(testees: tuple[str, ...], option: str) -> KnownTestee:
+    """The testee that *option* takes, named without a release, a Fetch version or a scheme."""
     for name in testees:
         _check_name(name)
-    known = find_testee(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
+    (plain,) = testees if len(testees) == 1 else ("",)
+    known = find_testee(plain) if plain and plain_name(plain) == plain and ":" not in plain else None
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError(f"{option} takes the name of one known testee that has releases")
     return known
@@ -605,15 +619,15 @@ def _check_name(name: str) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def corpus_cases(only: Sequence[str] = ()) -> list[Case]:
-    """The cases for codecs that *only* chooses; exit code 2 or 3 if there are none."""
+def corpus_cases(only: Sequence[str] = (), *, option: str = "--only") -> list[Case]:
+    """The cases for codecs that *only*, the patterns of *option*, chooses; exit code 2 or 3 if there are none."""
     try:
         corpus = load_vectors(ops=(*CODEC_OPS, "append"))
     except (OSError, ValueError) as error:
         click.echo(f"the corpus cannot be read: {error}", err=True)
         sys.exit(CANNOT_RUN)
     if problem := unmatched_pattern(corpus, only):
-        raise click.UsageError(f"--only: {problem}; kafkaproof corpus list shows them")
+        raise click.UsageError(f"{option}: {problem}; kafkaproof corpus list shows them")
     cases = select(corpus, only)
     gc.freeze()  # cases live until the end; the garbage collector need not scan them
     return cases

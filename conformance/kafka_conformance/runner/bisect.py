@@ -231,9 +231,15 @@ def between(releases: Sequence[str], first: str | None, last: str | None) -> lis
     """Those of *releases* from *first* to *last*, which belong to them even if no list has them, oldest first.
 
     Of two spellings of one release, as 1.41 and 1.41.0, that of *releases* counts.
+
+    Raises:
+        ValueError: *first* or *last* is no version, or *first* comes after *last*.
     """
-    named = {release_key(each): each for each in (first, last) if each} | {release_key(each): each for each in releases}
-    low, high = (release_key(each) if each else None for each in (first, last))
+    low, high = (None if each is None else release_key(each) for each in (first, last))
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{first} comes after {last}: no release is between them")
+    ends = [each for each in (first, last) if each is not None]
+    named = {release_key(each): each for each in (*ends, *releases)}
     return [named[key] for key in sorted(named) if (low is None or low <= key) and (high is None or key <= high)]
 
 
