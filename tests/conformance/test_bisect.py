@@ -1,6 +1,11 @@
 """`certify --bisect`: order of releases, the search over planted outcomes, and what it reports."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -224,6 +229,39 @@ def test_what_cannot_be_bisected(arguments: Sequence[str], message: str) -> None
 
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+# Each release is a testee that says nothing.
+STOPPED = """
+import sys
+from kafka_conformance.testees import known
+from kafkaproof.cli import main
+from kafkaproof.commands import certify
+
+certify.releases = lambda _: ["2.0.3", "2.0.4"]
+certify.connect = lambda name, memory: known.connect("process:sleep 60")
+sys.argv = ["kafkaproof", "certify", "kafka-python", "--bisect", sys.argv[1], "--report", sys.argv[2]]
+main()
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_bisection_that_is_stopped_leaves_no_folder(sent: signal.Signals, tmp_path: Path) -> None:
+    """SIGTERM is exit code 130 as Ctrl-C is, and the folder of the release that ran is removed."""
+    (tmp_path / "temporary").mkdir()
+    child = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, PLAIN_CASE, str(tmp_path / "out")],
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not list((tmp_path / "temporary").glob("kafkaproof-bisect-*")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    child.send_signal(sent)
+    _, stderr = child.communicate(timeout=20)
+
+    assert child.returncode == 130
+    assert "stopped; the same command goes on" in stderr
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.testees

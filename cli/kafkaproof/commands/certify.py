@@ -379,12 +379,8 @@ def certify_bisect(
     """Find and show the releases of *known* between *ends* that get *case* wrong; give the exit code."""
     try:
         bisect.between((), *ends)  # a wrong range is refused before the registry is read
-        published = bisect.between(releases(known), *ends)
     except ValueError as error:
         raise click.UsageError(f"--from, --to: {error}") from error
-    except CannotRun as error:
-        click.echo(printable(str(error), 2000), err=True)
-        return CANNOT_RUN
     path = settings.folder / BISECTIONS / folder_name(known.name) / f"{folder_name(case.id)}.ndjson"
     earlier = bisect.read_outcomes(path, corpus_hash())
 
@@ -395,9 +391,13 @@ def certify_bisect(
         click.echo(f"{known.name}@{release}: {found.outcome or f'not run: {found.why}'}", err=True)
         return found
 
-    found: list[bisect.ReleaseOutcome] = []
     try:
-        found.extend(bisect.bisect(published, outcome))
+        with _interruptible(_interrupt):
+            published = bisect.between(releases(known), *ends)
+            found = list(bisect.bisect(published, outcome))
+    except CannotRun as error:
+        click.echo(printable(str(error), 2000), err=True)
+        return CANNOT_RUN
     except (Interrupted, KeyboardInterrupt):
         click.echo(f"stopped; the same command goes on with what is in {path}", err=True)
         return INTERRUPTED
@@ -407,6 +407,11 @@ def certify_bisect(
     else:
         click.echo("\n".join(bisect.bisection_lines(made)))
     return OK if any(each.state != "unknown" for each in found) else CANNOT_RUN
+
+
+def _interrupt() -> NoReturn:
+    """End what runs now, and remove its temporary folder, as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _release_outcome(name: str, release: str, case: Case, settings: CertifySettings) -> bisect.ReleaseOutcome:
