@@ -126,7 +126,7 @@ def test_an_unknown_release_is_not_good() -> None:
 
 
 def test_unknown_releases_after_the_last_bad_one() -> None:
-    """Behind the last known release, which is bad, a change may be in those that could not be run."""
+    """After the last known release, which is bad, a change may be in those that could not be run."""
     found, releases = searched("gbuu")
     made = bisection("t", "a.b", releases, found)
 

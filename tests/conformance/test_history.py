@@ -108,7 +108,7 @@ printf '[[package]]\nname = "codec"\nversion = "2.0.0"\n' > "$(dirname "$last")/
         ("echo 'error: failed to get it' >&2; echo '  [6] no host' >&2; exit 101", "codec", "failed to get it; [6] no"),
     ],
 )
-def test_a_list_of_releases_ends_only_where_cargo_finds_no_older_one(
+def test_an_error_of_cargo_does_not_end_the_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, missing: str, why: str
 ) -> None:
     """A registry that does not answer is an error after the first release, too, not the oldest release."""

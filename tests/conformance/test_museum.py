@@ -137,7 +137,7 @@ def test_anything_else_is_not_red(answers: tuple[CaseAnswer, ...]) -> None:
 
 
 def test_whole_texts_are_searched_and_short_ones_are_kept() -> None:
-    """What an exhibit describes may stand behind the start of a long text; a result has the start, escaped."""
+    """The text of an exhibit is found at the end of a long verdict, too; a result has the start, escaped."""
     long = release("1.0", CaseAnswer("a.b", "hang", "\x1b" + "x" * 500 + " again and again"))
     assert compared(RUN, long, None) == ("red", "")
     (kept,) = long.stored().answers

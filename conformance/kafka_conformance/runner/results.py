@@ -267,7 +267,7 @@ def whole_lines(path: Path) -> list[bytes]:
 def append_line(path: Path, line: bytes) -> None:
     """Add *line*, which has no end, to the file *path*; a torn last line gets an end of its own before."""
     with path.open("a+b") as file:
-        if file.tell():
+        if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 line = b"\n" + line
