@@ -49,7 +49,7 @@ from kafka_conformance.testees.known import (
     connect,
     find_testee,
     known_testees,
-    plain_name,
+    split_fetch_version,
     testee_at,
 )
 from kafka_conformance.testees.published import newest, releases
@@ -609,8 +609,9 @@ def _one_known(testees: tuple[str, ...], option: str) -> KnownTestee:
     """The testee that *option* takes, named without a release, a Fetch version or a scheme."""
     for name in testees:
         _check_name(name)
-    (plain,) = testees if len(testees) == 1 else ("",)
-    known = find_testee(plain) if plain and plain_name(plain) == plain and ":" not in plain else None
+    name = testees[0] if len(testees) == 1 else ""
+    is_plain = name and not {":", "@"} & set(name) and split_fetch_version(name)[1] is None
+    known = find_testee(name) if is_plain else None
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError(f"{option} takes the name of one known testee that has releases")
     return known
