@@ -100,8 +100,13 @@ def _breach(line: VectorLine, content: str | None, ends: Mapping[str, str]) -> s
 
 
 def current_lines(root: Path, version: str = CORPUS_VERSION) -> list[FrozenLine]:
-    """Each id below *root* and the schema, as *version* freezes them."""
-    lines = [FrozenLine(line.id, line.sha256[:DIGEST], version) for line in VECTORS.read(root)]
+    """Each id below *root* and the schema, as *version* freezes them.
+
+    An id that was retired before a version froze it is not among them: no released corpus promised to keep it.
+    """
+    frozen = {line.id for line in FROZEN.read(root)}
+    kept = (line for line in VECTORS.read(root) if not line.retired or line.id in frozen)
+    lines = [FrozenLine(line.id, line.sha256[:DIGEST], version) for line in kept]
     return [*lines, FrozenLine(SCHEMA_ID, schema_digest(), version)]
 
 

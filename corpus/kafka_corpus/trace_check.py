@@ -26,6 +26,8 @@ PUBLIC_SOURCE: Final = re.compile(
 SENTENCE_ENDS: Final = re.compile('(?<=[.!?][”"]) (?=[A-Z])|(?<=[.!?]) (?=[A-Z])|(?<=[。；！])(?=[^）)」”])')
 ERRATUM_ID: Final = re.compile(r"A\d\d")
 DIGITS: Final = 12
+# A larger file is no document.
+MOST_BYTES: Final = 16 << 20
 
 
 class TraceGap(NamedTuple):
@@ -220,18 +222,20 @@ def digest_of(sentence: str) -> str:
 def document_gaps(trace: Trace, folder: Path) -> Iterator[TraceGap]:
     """Differences of the table and the documents in *folder*, which are found by their SHA-256 or by number.
 
-    A document is a file whose name begins with the number of a seed, or whose bytes have its hash.
+    A document is a file of at most `MOST_BYTES` whose name begins with the number of a seed, with no digit after it,
+    or whose bytes have its hash.
     """
-    given = {path: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+    small = (path for path in sorted(folder.iterdir()) if path.is_file() and path.stat().st_size <= MOST_BYTES)
+    given = {path: sha256(path.read_bytes()).hexdigest() for path in small}
     for seed in trace.seeds:
-        hashed = [data for data in given.values() if sha256(data).hexdigest() == seed.sha256]
-        named = [data for path, data in given.items() if path.name.startswith(seed.number)]
+        hashed = [path for path, hash_ in given.items() if hash_ == seed.sha256]
+        named = [path for path in given if re.match(rf"{seed.number}(?!\d)", path.name)]
         if not hashed and not named:
             yield TraceGap("document", f"seed {seed.number}", f"no file of {folder} has its number or its SHA-256")
             continue
         if not hashed:
             yield TraceGap("document", f"seed {seed.number}", "has another SHA-256 than that of the table")
-        text = (hashed or named)[0].decode("utf-8", errors="replace")
+        text = (hashed or named)[0].read_bytes().decode("utf-8", errors="replace")
         yield from _text_gaps(seed, trace.rows.get(seed.number, ()), text.split("\n"))
 
 

@@ -37,7 +37,7 @@ SENTENCES: Final[tuple[RowKind, ...]] = ("normative", "definition", "outside")
 HEAD: Final = "lines\tdigest\tkind\tties or reason\tin our words"
 PLACE: Final = re.compile(r"(\d+)(?:\.(\d+)|-(\d+))?")
 RULE_IDS: Final = re.compile(rf"\b({'|'.join(GROUPS)})-(\d\d)\b(?: to (?:\1)-(\d\d)\b)?(?<!CRC-32)")
-SEED_LINES: Final = re.compile(r"seed (\d{3})(?::(\d+)(?:-(\d+))?)?", re.IGNORECASE)
+SEED_LINES: Final = re.compile(r"seed (\d{3})(?::(\d{1,9})(?:-(\d{1,9}))?)?", re.IGNORECASE)
 
 
 class BadRowError(ValueError):
@@ -207,9 +207,11 @@ class Trace:
         rows = [row for row in self.rows[match[1]] if row.is_sentence]
         if match[2] is None:
             return rows
-        lines = set(range(int(match[2]), int(match[3] or match[2]) + 1))
+        low, high = int(match[2]), int(match[3] or match[2])
         length = next((seed.lines for seed in self.seeds if seed.number == match[1]), 0)
-        return [row for row in rows if row.lines & lines] if max(lines) <= length else None
+        if not 1 <= low <= high <= length:
+            return None
+        return [row for row in rows if not row.lines.isdisjoint(range(low, high + 1))]
 
 
 # ---- reading ----

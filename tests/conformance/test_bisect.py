@@ -1,6 +1,11 @@
 """`certify --bisect`: order of releases, the search over planted outcomes, and what it reports."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -120,6 +125,14 @@ def test_an_unknown_release_is_not_good() -> None:
     assert list(bisection_lines(made))[-1] == "not known  1.1, 1.2, 1.4: a change may be in one of them"
 
 
+def test_unknown_releases_after_the_last_bad_one() -> None:
+    """After the last known release, which is bad, a change may be in those that could not be run."""
+    found, releases = searched("gbuu")
+    made = bisection("t", "a.b", releases, found)
+
+    assert (made.last_bad, made.fixed_in, made.uncertain) == ("1.1", None, ("1.2", "1.3"))
+
+
 def test_right_between_bad_releases() -> None:
     """A defect that came back is reported as such, and fixed only after its last release."""
     found, releases = searched("gbgbg")
@@ -157,13 +170,18 @@ def run_of(outcomes: dict[str, Outcome], version: str = "1.2") -> Results:
         (run_of({"a.b": "skipped"}), "unknown", ""),
         (run_of({PLAIN_CASE: "agree"}), "unknown", "it does not have what the case needs"),
         (run_of({"a.b": "agree"}, "9.9"), "unknown", "the testee says that it is 9.9"),
+        (run_of({"a.b": "agree"}, "11.2"), "unknown", "the testee says that it is 11.2"),
+        (run_of({"a.b": "agree"}, "1.2.3"), "unknown", "the testee says that it is 1.2.3"),
+        (run_of({"a.b": "agree"}, "2.16.1 (librdkafka 1.2)"), "unknown", "the testee says that it is 2.16.1 ("),
+        (run_of({"a.b": "agree"}, "codec v1.2.0 (librdkafka 2.16.0)"), "good", ""),
     ],
 )
 def test_what_an_outcome_counts_as(run: Results, state: str, why: str) -> None:
     """A release that reads nothing, or is another one than requested, is neither good nor bad."""
     made = release_outcome("1.2", "a.b", run)
 
-    assert (made.state, made.why, made.corpus) == (state, why, "c")
+    assert (made.state, made.corpus) == (state, "c")
+    assert made.why.startswith(why) if why else not made.why
 
 
 def test_outcomes_are_resumed(tmp_path: Path) -> None:
@@ -180,6 +198,9 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
         file.write(b'{"release":"1.3","outc')
 
     assert read_outcomes(path, "c") == {"1.0": kept}
+    # The first outcome of the resumed run has a line of its own.
+    append_outcome(path, ReleaseOutcome(release="1.3", outcome="crash", corpus="c"))
+    assert list(read_outcomes(path, "c")) == ["1.0", "1.3"]
     assert read_outcomes(tmp_path / "none", "c") == {}
 
 
@@ -191,14 +212,56 @@ def test_outcomes_are_resumed(tmp_path: Path) -> None:
         (("kafka-python", "--bisect", "v2_crc"), "--bisect takes one case"),
         (("reference", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee that has releases"),
         (("kafka-python@2.0.2", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+        (("kafka-python-client+fetch4", "--bisect", PLAIN_CASE), "--bisect takes the name of one known testee"),
+        (("kafka-python-client+fetch4", "--history", "2"), "--history takes the name of one known testee"),
+        (("kafka-python-client", "--history", "2", "--fetch-versions", "4,12"), "--history compares releases"),
+        (("kafka-python-client", "--bisect", "x", "--fetch-versions", "4"), "--bisect compares releases"),
+        (("kafka-python", "--history", "2", "--write-deviations", "x.toml"), "--write-deviations is for one run"),
+        (("kafka-python", "--bisect", "nosuch"), "--bisect: no case matches 'nosuch'"),
+        (("kafka-python", "--bisect", ""), "--bisect: no case matches ''"),
+        (("kafka-python", "--bisect", PLAIN_CASE, "--from", "2", "--to", "1"), "--from, --to: 2 comes after 1"),
+        (("kafka-python", "--bisect", PLAIN_CASE, "--to", ""), "--from, --to: '' is no version"),
     ],
 )
 def test_what_cannot_be_bisected(arguments: Sequence[str], message: str) -> None:
-    """A search takes one codec with releases, and one case."""
+    """A search takes one codec with releases, one case, and a range; a history takes one codec with releases."""
     done = CliRunner().invoke(kafkaproof, ["certify", *arguments])
 
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
+
+
+# Each release is a testee that says nothing.
+STOPPED = """
+import sys
+from kafka_conformance.testees import known
+from kafkaproof.cli import main
+from kafkaproof.commands import certify
+
+certify.releases = lambda _: ["2.0.3", "2.0.4"]
+certify.connect = lambda name, memory: known.connect("process:sleep 60")
+sys.argv = ["kafkaproof", "certify", "kafka-python", "--bisect", sys.argv[1], "--report", sys.argv[2]]
+main()
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_bisection_that_is_stopped_leaves_no_folder(sent: signal.Signals, tmp_path: Path) -> None:
+    """SIGTERM is exit code 130 as Ctrl-C is, and the folder of the release that ran is removed."""
+    (tmp_path / "temporary").mkdir()
+    child = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, PLAIN_CASE, str(tmp_path / "out")],
+        env=os.environ | {"TMPDIR": str(tmp_path / "temporary")}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not list((tmp_path / "temporary").glob("kafkaproof-bisect-*")):
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    child.send_signal(sent)
+    _, stderr = child.communicate(timeout=20)
+
+    assert child.returncode == 130
+    assert "stopped; the same command goes on" in stderr
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.testees
@@ -218,8 +281,9 @@ def test_a_defect_of_an_old_release_is_found(tmp_path: Path) -> None:
 
 
 def test_releases_between_two() -> None:
-    """Both ends belong to the range, also where the registry does not list them."""
+    """Both ends belong to the range, also where the registry does not list them; its spelling of a release counts."""
     listed = ["1.10", "1.2", "2.0", "1.4"]
 
+    assert between(["1.40.2", "1.41.0", "1.41.3"], "1.41", "1.41.3") == ["1.41.0", "1.41.3"]
     assert between(listed, "1.3", "1.10") == ["1.3", "1.4", "1.10"]
     assert between(listed, None, None) == ["1.2", "1.4", "1.10", "2.0"]

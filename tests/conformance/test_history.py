@@ -1,10 +1,16 @@
 """Releases of one codec beside each other: when a finding came, and when it went."""
 
+import re
+from pathlib import Path
+
+import pytest
+
 from kafka_conformance.judge.verdict import Outcome
 from kafka_conformance.reports.html import history_page
 from kafka_conformance.runner.history import history, history_document, history_lines
 from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_conformance.testees import published
+from kafka_conformance.testees.connection import CannotRun
 from kafka_conformance.testees.known import find_testee
 
 
@@ -78,6 +84,42 @@ def test_where_releases_are_published() -> None:
             assert published._source(found.recipe.versioned) == source
     java = [published._plain(text) for text in ("v1.2.3", "1.2.3", "2.0.0-beta.1", "3.0rc1")]
     assert java == ["1.2.3", "1.2.3", "", ""]
+
+
+CARGO = """#!/bin/sh
+for last; do :; done
+if grep -q '"<2.0.0"' "$last"; then
+    {first}
+fi
+if grep -q '"<' "$last"; then
+    echo 'error: failed to select a version for the requirement `{missing} = "<1.0.0"`' >&2
+    echo 'required by package `releases v0.0.0`' >&2
+    exit 101
+fi
+printf '[[package]]\nname = "codec"\nversion = "2.0.0"\n' > "$(dirname "$last")/Cargo.lock"
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "missing", "why"),
+    [
+        (":", "codec", ""),
+        (":", "a-dependency", "for the requirement `a-dependency"),
+        ("echo 'error: failed to get it' >&2; echo '  [6] no host' >&2; exit 101", "codec", "failed to get it; [6] no"),
+    ],
+)
+def test_an_error_of_cargo_does_not_end_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, missing: str, why: str
+) -> None:
+    """A registry that does not answer is an error after the first release, too, not the oldest release."""
+    (tmp_path / "cargo").write_text(CARGO.format(first=first, missing=missing))
+    (tmp_path / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    if not why:
+        assert published._of_cargo("codec", 9) == ["2.0.0"]
+        return
+    with pytest.raises(CannotRun, match=re.escape(why)):
+        published._of_cargo("codec", 9)
 
 
 def _is_known(name: str) -> bool:

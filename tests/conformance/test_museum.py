@@ -20,6 +20,8 @@ from kafka_conformance.museum import (
 )
 from kafka_conformance.museum.running import (
     FILE,
+    MOST_WHY,
+    RUNS,
     CaseAnswer,
     ExhibitResult,
     MuseumPlan,
@@ -134,6 +136,17 @@ def test_anything_else_is_not_red(answers: tuple[CaseAnswer, ...]) -> None:
     assert compared(RUN, release("1.0", *answers), None)[0] == "not red"
 
 
+def test_whole_texts_are_searched_and_short_ones_are_kept() -> None:
+    """The text of an exhibit is found at the end of a long verdict, too; a result has the start, escaped."""
+    long = release("1.0", CaseAnswer("a.b", "hang", "\x1b" + "x" * 500 + " again and again"))
+    assert compared(RUN, long, None) == ("red", "")
+    (kept,) = long.stored().answers
+    assert len(kept.why) == MOST_WHY
+    assert kept.why.startswith("\\x1bxxx")
+    described = msgspec.structs.replace(RUN, why="never")
+    assert "\x1b" not in compared(described, long, None)[1]
+
+
 def exhibit_of(testee: str, version: str) -> Exhibit:
     return Exhibit(
         id="of-the-reference", title="None", links=["https://example.org"], symptom="None", rules=["CLN-03"],
@@ -164,3 +177,14 @@ def test_a_release_that_cannot_run_is_skipped_with_the_reason(tmp_path: Path) ->
     (result,) = run_exhibits(plan)
     assert result.status == "skipped"
     assert "has no other releases" in result.reason
+
+
+def test_an_exhibit_whose_files_cannot_be_written_is_skipped(tmp_path: Path) -> None:
+    """An error of the system ends one exhibit, not the run."""
+    one = exhibit_of("reference", installed_version())
+    two = msgspec.structs.replace(one, id="another")
+    (tmp_path / RUNS).mkdir()
+    (tmp_path / RUNS / one.id).touch()
+    first, second = run_exhibits(MuseumPlan(exhibits=[one, two], cases=load_vectors(), folder=tmp_path))
+    assert (first.status, second.status) == ("skipped", "not red")
+    assert "Not a directory" in first.reason

@@ -157,6 +157,18 @@ def test_frozen_ids_are_one_line_each(root: Path, sample: list[Case]) -> None:
     assert b'"1.3"' in after[1]
 
 
+def test_an_id_that_was_retired_before_it_was_frozen_stays_free(root: Path, sample: list[Case]) -> None:
+    """No version promised an id that was retired before the release, so no version freezes it."""
+    assert compiled(root, sample[1:], retire=["sample.accepts"]) == []
+    assert "sample.accepts" not in id_registry.not_frozen(root)
+    frozen_in(root)
+
+    assert list(id_registry.frozen_breaches(root)) == []
+    assert b'"sample.accepts"' not in (root / "frozen" / "sample.ndjson").read_bytes()
+    frozen_in(root)
+    assert id_registry.not_frozen(root) == []
+
+
 @pytest.mark.parametrize(("version", "why"), [("1.0", "that takes version 1.1"), ("1.1", "")])
 def test_a_frozen_id_is_retired_by_a_minor_version(root: Path, sample: list[Case], version: str, why: str) -> None:
     """A frozen id that another one supersedes takes the next minor version."""

@@ -230,6 +230,13 @@ def test_every_place_is_tied_both_ways() -> None:
     assert set(document["sentences"]) <= set(case["sentences"])
 
 
+@pytest.mark.parametrize("lines", ["50-40", "0", "0-3", "1-90000000", "1-999999999", "1-" + "9" * 5000])
+def test_lines_that_do_not_exist(lines: str) -> None:
+    """A reversed range, and lines before or after the document, are no lines of it; a huge range costs nothing."""
+    assert WHOLE.rows_at(f"seed 002:{lines}") is None
+    assert find_traced(WHOLE, f"002:{lines}") is None
+
+
 def test_code_is_found_by_its_ids(tmp_path: Path) -> None:
     """An id belongs to the innermost function, to the constant below its comment, or to the module."""
     package = tmp_path / "sample"
@@ -292,6 +299,17 @@ def test_documents_are_compared(tmp_path: Path) -> None:
         ("seed 009:1.2", "has"),
         ("seed 009:2", "is"),
         ("seed 009:1.3", "is"),
+    ]
+
+
+def test_other_files_are_no_documents(tmp_path: Path) -> None:
+    """Neither a longer number nor a file of a size that no document has stands for a document; it is not read."""
+    trace = replace(WHOLE, seeds=(Seed("009", "Title", "A document.", 3, digest_of("")),), rows={"009": ()})
+    (tmp_path / "0091.txt").write_text("Another.", encoding="utf-8")
+    with (tmp_path / "009.img").open("wb") as file:
+        file.truncate(1 << 40)
+    assert [gap.what for gap in document_gaps(trace, tmp_path)] == [
+        f"no file of {tmp_path} has its number or its SHA-256"
     ]
 
 

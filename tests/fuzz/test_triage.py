@@ -23,6 +23,7 @@ from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     PREVIOUS,
+    SMALLER,
     UNDER_WAY,
     State,
     TriagedFinding,
@@ -37,6 +38,7 @@ from kafka_fuzz.triage.deduplicate import (
 )
 from kafka_fuzz.triage.draft import case_function, slug
 from kafka_fuzz.triage.run import triaged as reduce_all
+from kafka_fuzz.triage.run import under_their_leaders
 from kafka_records import Batch, Header, Record, decode, encode
 from kafkaproof.commands.fuzz import fuzz
 
@@ -339,3 +341,36 @@ def test_a_brokers_find_says_why_it_is_not_reduced(tmp_path: Path) -> None:
     (find,) = read_triage(tmp_path)
     assert "findings of brokers" in find.why_not
     assert find.state == "new"
+
+
+def in_process(function: str, data: bytes, why_not: str = "", cause: str = "a title") -> TriagedFinding:
+    """A finding of one key in the group of *function*."""
+    outcome = Outcome(TARGET, "leaked_exception", "KeyError", function, fault=str(len(data)))
+    return TriagedFinding(
+        name=outcome.key, key=f"{outcome.key}|{len(data)}", inputs={outcome.key: ""}, state="new", outcome=outcome,
+        data=data, found=len(data), right="ok", count=1, cause=cause, library="a", why_not=why_not,
+    )  # fmt: skip
+
+
+def test_a_finding_gets_the_input_of_the_leader_of_its_function() -> None:
+    """Two functions fail under one heading; a finding that is not shrunk gets nothing of the other function's."""
+    made = [
+        in_process("a.f", b"f", cause="f now"),
+        in_process("a.f", b"f and more", SMALLER),
+        in_process("a.g", b"g", cause="g now"),
+        in_process("a.g", b"g and more", SMALLER),
+        in_process("a.h", b"h and more", SMALLER),
+    ]
+    groups = {each.key: ("a", "a title", each.outcome.function) for each in made}
+    found = under_their_leaders(made, groups)
+    assert [(each.cause, each.outcome.function, each.data) for each in found] == [
+        ("f now", "a.f", b"f"),
+        ("f now", "a.f", b"f"),
+        ("g now", "a.g", b"g"),
+        ("g now", "a.g", b"g"),
+        ("a title", "a.h", b"h and more"),
+    ]
+    # Shrunk, the leader fails in another function: only its heading is that of the group.
+    moved = msgspec.structs.replace(made[0], outcome=msgspec.structs.replace(made[0].outcome, function="a.x"))
+    (_, kept) = under_their_leaders([moved, made[1]], groups)
+    assert (kept.cause, kept.outcome.function, kept.data) == ("f now", "a.f", b"f and more")

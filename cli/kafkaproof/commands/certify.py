@@ -398,12 +398,9 @@ def certify_bisect(
 ) -> int:
     """Find and show the releases of *known* between *ends* that get *case* wrong; give the exit code."""
     try:
-        published = bisect.between(releases(known), *ends)
+        bisect.between((), *ends)  # a wrong range is refused before the registry is read
     except ValueError as error:
         raise click.UsageError(f"--from, --to: {error}") from error
-    except CannotRun as error:
-        click.echo(printable(str(error), 2000), err=True)
-        return CANNOT_RUN
     path = settings.folder / BISECTIONS / folder_name(known.name) / f"{folder_name(case.id)}.ndjson"
     earlier = bisect.read_outcomes(path, corpus_hash())
 
@@ -414,9 +411,13 @@ def certify_bisect(
         click.echo(f"{known.name}@{release}: {found.outcome or f'not run: {found.why}'}", err=True)
         return found
 
-    found: list[bisect.ReleaseOutcome] = []
     try:
-        found.extend(bisect.bisect(published, outcome))
+        with _interruptible(_interrupt):
+            published = bisect.between(releases(known), *ends)
+            found = list(bisect.bisect(published, outcome))
+    except CannotRun as error:
+        click.echo(printable(str(error), 2000), err=True)
+        return CANNOT_RUN
     except (Interrupted, KeyboardInterrupt):
         click.echo(f"stopped; the same command goes on with what is in {path}", err=True)
         return INTERRUPTED
@@ -426,6 +427,11 @@ def certify_bisect(
     else:
         click.echo("\n".join(bisect.bisection_lines(made)))
     return OK if any(each.state != "unknown" for each in found) else CANNOT_RUN
+
+
+def _interrupt() -> NoReturn:
+    """End what runs now, and remove its temporary folder, as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _release_outcome(name: str, release: str, case: Case, settings: CertifySettings) -> bisect.ReleaseOutcome:
@@ -580,8 +586,9 @@ def certify_testees(
         raise click.UsageError("--write-deviations is for one testee")
     if settings.draft and settings.only and settings.draft.exists():
         raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
-    if first or latest or bisected:
-        case = _one_case(bisected, whole=not settings.only and last is None)
+    _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
+    if any(each is not None for each in (first, latest, bisected)):
+        case = _one_case(bisected)
         sys.exit(certify_bisect(_one_known(testees, "--bisect"), case, (first, latest), settings))
     cases = corpus_cases(settings.only)
     for name in testees:
@@ -597,22 +604,34 @@ def certify_testees(
     sys.exit(exit_code(done, lenient=everything))
 
 
-def _one_case(bisected: str | None, *, whole: bool) -> Case:
-    """The case that `--bisect` names; *whole* says that neither `--only` nor `--history` is there."""
-    if not bisected:
-        raise click.UsageError("--from and --to go with --bisect")
-    if not whole:
+def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: bool) -> None:
+    """Refuse options of `--bisect`, `--history` and `--fetch-versions` that exclude each other."""
+    if bisected and (settings.only or history):
         raise click.UsageError("--bisect is for one case: neither --only nor --history goes with it")
-    cases = corpus_cases((bisected,))
+    option = "--bisect" if bisected else "--history"
+    if versions and (bisected or history):
+        raise click.UsageError(f"{option} compares releases, --fetch-versions compares versions: take one of them")
+    if settings.draft and (bisected or history):
+        raise click.UsageError(f"--write-deviations is for one run, and {option} runs several releases")
+
+
+def _one_case(bisected: str | None) -> Case:
+    """The case that `--bisect` names."""
+    if bisected is None:
+        raise click.UsageError("--from and --to go with --bisect")
+    cases = corpus_cases((bisected,), option="--bisect")
     if len(cases) != 1:
         raise click.UsageError(f"--bisect takes one case, and {bisected!r} is {len(cases):,}")
     return cases[0]
 
 
 def _one_known(testees: tuple[str, ...], option: str) -> KnownTestee:
+    """The testee that *option* takes, named without a release, a Fetch version or a scheme."""
     for name in testees:
         _check_name(name)
-    known = find_testee(testees[0]) if len(testees) == 1 and ":" not in testees[0] and "@" not in testees[0] else None
+    name = testees[0] if len(testees) == 1 else ""
+    is_plain = name and not {":", "@"} & set(name) and split_fetch_version(name)[1] is None
+    known = find_testee(name) if is_plain else None
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError(f"{option} takes the name of one known testee that has releases")
     return known
@@ -626,15 +645,15 @@ def _check_name(name: str) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def corpus_cases(only: Sequence[str] = ()) -> list[Case]:
-    """The cases for codecs that *only* chooses; exit code 2 or 3 if there are none."""
+def corpus_cases(only: Sequence[str] = (), *, option: str = "--only") -> list[Case]:
+    """The cases for codecs that *only*, the patterns of *option*, chooses; exit code 2 or 3 if there are none."""
     try:
         corpus = load_vectors(ops=(*CODEC_OPS, "append"))
     except (OSError, ValueError) as error:
         click.echo(f"the corpus cannot be read: {error}", err=True)
         sys.exit(CANNOT_RUN)
     if problem := unmatched_pattern(corpus, only):
-        raise click.UsageError(f"--only: {problem}; kafkaproof corpus list shows them")
+        raise click.UsageError(f"{option}: {problem}; kafkaproof corpus list shows them")
     cases = select(corpus, only)
     gc.freeze()  # cases live until the end; the garbage collector need not scan them
     return cases

@@ -48,6 +48,10 @@ class CaseAnswer(msgspec.Struct, frozen=True):
     outcome: Outcome
     why: str = ""
 
+    def shown(self) -> str:
+        """The start of the text, escaped."""
+        return printable(self.why, MOST_WHY)
+
 
 class ReleaseAnswers(msgspec.Struct, frozen=True):
     """A release, and its outcomes by case."""
@@ -58,6 +62,12 @@ class ReleaseAnswers(msgspec.Struct, frozen=True):
     def sent(self) -> list[CaseAnswer]:
         """Those with a verdict."""
         return [each for each in self.answers if each.outcome not in OPEN]
+
+    def stored(self) -> ReleaseAnswers:
+        """The answers with short texts, as a result keeps them."""
+        return ReleaseAnswers(
+            self.release, tuple(msgspec.structs.replace(each, why=each.shown()) for each in self.answers)
+        )
 
     def words(self) -> str:
         """The outcomes that were given, the most frequent first."""
@@ -152,16 +162,8 @@ def run_exhibits(plan: MuseumPlan, on_start: Callable[[Exhibit], None] = lambda 
             continue
         on_start(exhibit)
         result = _run_exhibit(exhibit, cases, plan)
-        _append(path, result)
+        results.append_line(path, msgspec.json.encode(result))
         yield result
-
-
-def _append(path: Path, result: ExhibitResult) -> None:
-    """Add a line to the file *path*; after a line that was torn a new one begins."""
-    written = path.read_bytes() if path.exists() else b""
-    torn = written and not written.endswith(b"\n")
-    with path.open("ab") as file:
-        file.write((b"\n" if torn else b"") + msgspec.json.encode(result) + b"\n")
 
 
 def _run_exhibit(exhibit: Exhibit, cases: Sequence[Case], plan: MuseumPlan) -> ExhibitResult:
@@ -176,14 +178,16 @@ def _run_exhibit(exhibit: Exhibit, cases: Sequence[Case], plan: MuseumPlan) -> E
     try:
         bad = _answers(run_of, run_of.bad, cases, folder, plan)
         good = _answers(run_of, run_of.good, cases, folder, plan) if run_of.good else None
-    except (CannotRun, NoBroker) as error:
+    except (CannotRun, NoBroker, OSError) as error:
         return msgspec.structs.replace(result, reason=printable(str(error), MOST_WHY))
     status, reason = compared(run_of, bad, good)
-    return msgspec.structs.replace(result, bad=bad, good=good, status=status, reason=reason)
+    return msgspec.structs.replace(
+        result, bad=bad.stored(), good=good.stored() if good else None, status=status, reason=reason
+    )
 
 
 def compared(run_of: ExhibitRun, bad: ReleaseAnswers, good: ReleaseAnswers | None) -> tuple[Status, str]:
-    """Whether the answers are as *run_of* describes, and how they differ."""
+    """Whether the answers, with their whole texts, are as *run_of* describes, and how they differ."""
     sent = bad.sent()
     other = [each for each in sent if each.outcome not in run_of.outcome or not re.search(run_of.why, each.why)]
     if not sent or other:
@@ -200,7 +204,7 @@ def compared(run_of: ExhibitRun, bad: ReleaseAnswers, good: ReleaseAnswers | Non
 
 
 def _described(answer: CaseAnswer) -> str:
-    return f"{answer.case} is {answer.outcome}" + (f", {answer.why}" if answer.why else "")
+    return f"{answer.case} is {answer.outcome}" + (f", {answer.shown()}" if answer.why else "")
 
 
 def _answers(run_of: ExhibitRun, release: str, cases: Sequence[Case], folder: Path, plan: MuseumPlan) -> ReleaseAnswers:
@@ -232,7 +236,7 @@ def _of_testee(
     except results.Unusable:  # what is there is of other cases
         done = run.run(replace(planned, resume=False))
     for line in done.lines:
-        yield CaseAnswer(line.case, line.outcome, printable(line.why, MOST_WHY))
+        yield CaseAnswer(line.case, line.outcome, line.why)
 
 
 def _of_broker(release: str, cases: Sequence[Case], folder: Path) -> Iterator[CaseAnswer]:
@@ -241,7 +245,7 @@ def _of_broker(release: str, cases: Sequence[Case], folder: Path) -> Iterator[Ca
     lines = replay_cases(release, list(scenario_requests(cases, release)), folder)
     for id_, line in lines.items():
         if line.skipped:
-            yield CaseAnswer(id_, "skipped", printable(line.skipped, MOST_WHY))
+            yield CaseAnswer(id_, "skipped", line.skipped)
             continue
         verdict = judge(by_id[id_], ScenarioAnswers(line.steps))
-        yield CaseAnswer(id_, verdict.outcome, printable(verdict.why, MOST_WHY))
+        yield CaseAnswer(id_, verdict.outcome, verdict.why)

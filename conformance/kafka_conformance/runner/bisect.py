@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_conformance.runner.results import Results
+from kafka_conformance.runner.results import Results, append_line
 from kafka_conformance.sanitize import printable
 
 # So many releases are all run.
@@ -101,7 +101,7 @@ def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
     lines = {line.case: line for line in done.lines}
     line, plain = lines.get(case), lines.get(PLAIN_CASE)
     outcome, why = ("", "it does not have what the case needs") if line is None else (line.outcome, line.why)
-    if release not in version:
+    if not _is_release(version, release):
         outcome, why = "", f"the testee says that it is {version}"
     elif outcome in SEVERITIES and plain and plain.outcome in SEVERITIES and plain.outcome != "lossy":
         outcome, why = (
@@ -110,6 +110,16 @@ def release_outcome(release: str, case: str, done: Results) -> ReleaseOutcome:
     return ReleaseOutcome(
         release=release, outcome=outcome, why=printable(why, 300), version=version, corpus=done.header.corpus
     )
+
+
+def _is_release(said: str, release: str) -> bool:
+    """Whether the first version in *said*, the words of a testee, is *release*; the library below it may be next."""
+    for word in re.split(r"[^\w.+-]+", said):
+        try:
+            return release_key(word) == release_key(release)
+        except ValueError:
+            continue  # a name
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +161,11 @@ class Bisection:
         between = [
             self.outcomes[low + 1 : high] for low, high in ends if self.outcomes[low].state != self.outcomes[high].state
         ]
-        # Before the first known release, too, if that is bad.
+        # Before the first known release and after the last one, too, if that is bad.
         if known and self.outcomes[known[0]].state == "bad":
             between.insert(0, self.outcomes[: known[0]])
+        if known and self.outcomes[known[-1]].state == "bad":
+            between.append(self.outcomes[known[-1] + 1 :])
         return tuple(each.release for each in (one for several in between for one in several))
 
     @property
@@ -210,16 +222,24 @@ def read_outcomes(path: Path, corpus: str) -> dict[str, ReleaseOutcome]:
 
 
 def append_outcome(path: Path, outcome: ReleaseOutcome) -> None:
-    """Add a line to the file *path*."""
+    """Add a line to the file *path*, which is made if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file:
-        file.write(msgspec.json.encode(outcome) + b"\n")
+    append_line(path, msgspec.json.encode(outcome))
 
 
 def between(releases: Sequence[str], first: str | None, last: str | None) -> list[str]:
-    """Those of *releases* from *first* to *last*, which belong to them even if no list has them, oldest first."""
-    named = {release_key(each): each for each in releases} | {release_key(each): each for each in (first, last) if each}
-    low, high = (release_key(each) if each else None for each in (first, last))
+    """Those of *releases* from *first* to *last*, which belong to them even if no list has them, oldest first.
+
+    Of two spellings of one release, as 1.41 and 1.41.0, that of *releases* counts.
+
+    Raises:
+        ValueError: *first* or *last* is no version, or *first* comes after *last*.
+    """
+    low, high = (None if each is None else release_key(each) for each in (first, last))
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"{first} comes after {last}: no release is between them")
+    ends = [each for each in (first, last) if each is not None]
+    named = {release_key(each): each for each in (*ends, *releases)}
     return [named[key] for key in sorted(named) if (low is None or low <= key) and (high is None or key <= high)]
 
 

@@ -264,6 +264,16 @@ def whole_lines(path: Path) -> list[bytes]:
     return [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
+def append_line(path: Path, line: bytes) -> None:
+    """Add *line*, which has no end, to the file *path*; a torn last line gets an end of its own before."""
+    with path.open("a+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                line = b"\n" + line
+        file.write(line + b"\n")
+
+
 def check_footer_hash(sha256: str, before: Iterable[bytes], path: Path) -> None:
     """Raise `Unusable` unless *sha256*, which the footer gives, is that of the lines *before* it."""
     if sha256 != hashlib.sha256(b"".join(before)).hexdigest():

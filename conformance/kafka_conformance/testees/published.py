@@ -103,6 +103,10 @@ def _of_cargo(package: str, count: int) -> list[str]:
     return list(_walked(package, count))
 
 
+# How cargo's error begins if a package has no release in a range.
+_NO_VERSION: Final = "failed to select a version for the requirement"
+
+
 def _walked(package: str, count: int) -> Iterator[str]:
     # Cargo has no command that lists releases, but it finds the newest below a bound.
     below = ""
@@ -116,8 +120,8 @@ def _walked(package: str, count: int) -> Iterator[str]:
             )
             try:
                 _ask(["cargo", "generate-lockfile", "--quiet", "--manifest-path", f"{folder}/Cargo.toml"])
-            except CannotRun:
-                if below:
+            except CannotRun as error:
+                if below and f"{_NO_VERSION} `{package} = " in str(error):
                     return  # there is none before the last one
                 raise
             locked = msgspec.toml.decode(Path(folder, "Cargo.lock").read_bytes())
@@ -142,6 +146,9 @@ def _ask(argv: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotRun(f"{Path(program).name} does not say which releases there are: {error}") from error
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no error was named"])[-1]
-        raise CannotRun(f"{Path(program).name} does not say which releases there are: {printable(last)}")
+        said = done.stderr.strip().splitlines() or ["no error was named"]
+        # Cargo begins with what is wrong and ends with the cause, the others only end with it.
+        first = [each for each in said[:-1] if each.startswith("error: ")][:1]
+        line = "; ".join(each.strip() for each in (*first, said[-1]))
+        raise CannotRun(f"{Path(program).name} does not say which releases there are: {printable(line)}")
     return done.stdout

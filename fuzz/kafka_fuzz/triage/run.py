@@ -11,7 +11,7 @@ the last entry alone: the fault is there, and the entries before it only hide it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -88,7 +88,8 @@ def triaged(
     known = already_known(roots[0])
     index = kept_index(results) if results is not None else CauseIndex()
     headings = {key: finding_heading(index, each) for key, each in findings.items()}
-    chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, known))
+    groups = {key: _group(headings[key], each) for key, each in findings.items()}
+    chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, groups, known))
     if total is not None and chosen:
         budget = budget._replace(seconds=min(budget.seconds, total * jobs / len(chosen)))
     work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen)
@@ -98,7 +99,7 @@ def triaged(
     with ThreadPoolExecutor(jobs) as pool:
         parts = list(pool.map(lambda target: work.of_target(target, by_target[target]), sorted(by_target)))
     went_by = {each.key for each in before.values()}
-    made = _under_their_leaders([each for part in parts for each in part], headings)
+    made = under_their_leaders([each for part in parts for each in part], groups)
     return related(deduplicate((_stated(each, last, known) for each in made), went_by))
 
 
@@ -108,45 +109,54 @@ def finding_heading(index: CauseIndex, each: Smallest) -> Heading:
     return heading_of(index, outcome, _right(each.finding.mode, each.data, outcome), each.data)
 
 
-def _leaders(findings: dict[str, Smallest], headings: dict[str, Heading], known: AlreadyKnown) -> Iterator[str]:
-    """The key of the smallest unknown finding of each heading, in process of each function, too."""
-    seen: set[tuple[str, ...]] = set()
+# Findings of which one is shrunk for all: library and title of their heading, and the function.
+_Group = tuple[str, str, str]
+
+
+def _group(heading: Heading, each: Smallest) -> _Group:
+    """The group of a finding; the function counts for targets in process."""
+    return heading.library, heading.title, "" if each.finding.mode else each.finding.outcome.function
+
+
+def _leaders(
+    findings: Mapping[str, Smallest], headings: Mapping[str, Heading], groups: Mapping[str, _Group], known: AlreadyKnown
+) -> Iterator[str]:
+    """The key of the smallest unknown finding of each group."""
+    seen: set[_Group] = set()
     for key, each in sorted(findings.items(), key=lambda item: (len(item[1].data), item[0])):
-        heading = headings[key]
-        function = "" if each.finding.mode else each.finding.outcome.function
-        group = heading.library, heading.title, function
+        heading, group = headings[key], groups[key]
         if group in seen or heading.cause or heading.case or known.reason(plain_key(key), each.finding.version):
             continue
         seen.add(group)
         yield key
 
 
-def _under_their_leaders(made: list[TriagedFinding], headings: dict[str, Heading]) -> list[TriagedFinding]:
+def under_their_leaders(made: Sequence[TriagedFinding], groups: Mapping[str, _Group]) -> list[TriagedFinding]:
     """Findings that were not shrunk get the heading that the shrunk one of their group has now.
 
     Those with its outcome are the same finding, and get its input.
+
+    Args:
+        made: findings of one key each.
+        groups: library, title and function of each finding as it was found, by its key.
     """
-    now = {
-        (headings[key].library, headings[key].title): each
-        for each in made
-        if not each.why_not
-        for key in each.inputs
-        if key in headings
-    }
+    now = {groups[each.key]: each for each in made if not each.why_not}
     return [
-        _under(leader, each)
-        if each.why_not == SMALLER and (leader := now.get((each.library, each.cause))) is not None
-        else each
+        _under(leader, each) if each.why_not == SMALLER and (leader := now.get(groups[each.key])) is not None else each
         for each in made
     ]
 
 
 def _under(leader: TriagedFinding, each: TriagedFinding) -> TriagedFinding:
     moved = msgspec.structs.replace(each, cause=leader.cause, library=leader.library, reviewed=leader.reviewed)
-    one, other = leader.outcome, each.outcome
-    if (one.target, one.kind, one.detail, leader.mode) != (other.target, other.kind, other.detail, each.mode):
+    if (_identity(leader), leader.mode) != (_identity(each), each.mode):
         return moved
     return msgspec.structs.replace(moved, data=leader.data, outcome=leader.outcome, right=leader.right)
+
+
+def _identity(each: TriagedFinding) -> tuple[str, ...]:
+    outcome = each.outcome
+    return outcome.target, outcome.kind, outcome.detail, "" if each.mode else outcome.function
 
 
 def triage_and_write(
