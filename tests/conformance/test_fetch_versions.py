@@ -191,6 +191,15 @@ def test_a_client_that_cannot_run_is_a_failure_beside_another(tmp_path: Path) ->
     assert CliRunner().invoke(certify_testees, names).exit_code == 3
 
 
+def test_deviations_are_drafted_of_one_run(tmp_path: Path) -> None:
+    """Several versions would overwrite each other's file."""
+    draft = ["--write-deviations", str(tmp_path / "draft.toml")]
+    done = CliRunner().invoke(certify_testees, ["kafka-python-client", "--fetch-versions", "4,12", *draft])
+
+    assert done.exit_code == 2
+    assert "--write-deviations is for one run of one testee" in done.output
+
+
 def test_a_version_is_named_once() -> None:
     """As a part of the name, or as an option."""
     done = CliRunner().invoke(certify_testees, ["kafka-python-client+fetch4", "--fetch-versions", "12"])

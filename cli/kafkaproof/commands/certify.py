@@ -582,8 +582,8 @@ def certify_testees(
     )
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
-    if settings.draft and len(testees) != 1:
-        raise click.UsageError("--write-deviations is for one testee")
+    if settings.draft and (len(testees) != 1 or fetch_versions):
+        raise click.UsageError("--write-deviations is for one run of one testee")
     if settings.draft and settings.only and settings.draft.exists():
         raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
     _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
