@@ -33,7 +33,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
-from typing import IO, Any, Final, NoReturn, Protocol
+from typing import IO, Any, Final, NoReturn, Protocol, cast
 
 import msgspec
 
@@ -228,26 +228,25 @@ def mutated_text(tree: Any, operator: str, occurrence: int) -> str:
 
 
 class ChangedModule(MetaPathFinder):
-    """An import hook that loads one module from another text."""
+    """An import hook that loads one module from other code."""
 
-    def __init__(self, module: str, path: Path, text: str) -> None:
-        self.module, self.path, self.text = module, path, text
+    def __init__(self, module: str, path: Path, code: CodeType) -> None:
+        self.module, self.path, self.code = module, path, code
 
     def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """The spec of the changed module; None for all others."""
         if fullname != self.module:
             return None
-        loader = _TextLoader(fullname, str(self.path))
-        loader.text = self.text
+        loader = _CodeLoader(fullname, str(self.path))
+        loader.code = self.code
         return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
 
 
-class _TextLoader(SourceFileLoader):
-    text = ""
+class _CodeLoader(SourceFileLoader):
+    code: CodeType
 
     def get_code(self, _fullname: str) -> CodeType:
-        code: CodeType = compile(self.text, self.path, "exec", dont_inherit=True)
-        return code
+        return self.code
 
 
 class Exchange(Protocol):
@@ -746,39 +745,40 @@ class MutantRunner:
         return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
 
     def _try(self, source: MutatedSource, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
-        """Send each unit that begins, then the outcome."""
+        """Send that the import begins, and each unit that does; then the outcome."""
         text = mutated_text(self._parsed(source), placed.operator, placed.occurrence)
-        sys.meta_path.insert(0, ChangedModule(source.module, source.path, text))
+        try:
+            code = compile(text, source.path, "exec", dont_inherit=True)
+        except SyntaxError:
+            return send(b"no-program")
+        sys.meta_path.insert(0, ChangedModule(source.module, source.path, code))
         _restrict()
+        send(b"at")
         names, others = self._exchange.units, []
         try:
             with cpu_limit(IN_C):
                 answer = self._exchange.load()
         except BaseException:
-            return send(b"seen the module does not load")
+            return send(b"seen")
         for unit in units:
-            send(b"at " + names[unit].encode())
+            send(b"at\t" + names[unit].encode())
             try:
                 reply = _limited(answer, unit, max(LEAST_LIMIT, TIMES * self._behaviour.costs[unit]))
             except TimeUp:
-                return send(b"hang " + names[unit].encode())
+                return send(b"hang\t" + names[unit].encode())
             if sha256(reply).digest()[:_SHORT] == self._behaviour.replies[unit]:
                 continue
             if _graded(self._exchange, unit, reply) != self._behaviour.verdicts[unit]:
-                return send(b"seen " + names[unit].encode())
+                return send(b"seen\t" + names[unit].encode())
             others.append(names[unit])
         return send(b"\t".join([b"survived" if others else b"same-replies", *(each.encode() for each in others[:3])]))
 
 
 def _outcome(sent: Sequence[bytes], ended: bool) -> tuple[MutantStatus, list[str]]:
-    last = sent[-1].decode() if sent else ""
-    word, _, rest = last.partition(" ")
-    if ended and word in ("seen", "hang"):
-        return ("seen" if word == "seen" else "hang"), [rest]
-    if ended:
-        status, *others = last.split("\t")
-        return ("survived" if status == "survived" else "same-replies"), others
-    return "hang", [rest] if word == "at" else []
+    if not sent:  # the fork ended before it imported the mutant
+        raise CannotRun("the mutant could not be made; the error is above")
+    word, *units = sent[-1].decode().split("\t")
+    return (cast(MutantStatus, word) if ended else "hang"), [each for each in units if each]
 
 
 def main(arguments: list[str]) -> None:

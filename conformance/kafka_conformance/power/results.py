@@ -32,8 +32,8 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 REASONS: Final = Path(__file__).parent / "survivors"
 
 # seen: a verdict differs.  hang: it does not end, or ends the process.  survived: replies differ, and no verdict does.
-# same-replies: no reply differs.  not-reached: no case runs the line.
-MutantStatus = Literal["seen", "hang", "survived", "same-replies", "not-reached"]
+# same-replies: no reply differs.  not-reached: no case runs the line.  no-program: the changed text does not compile.
+MutantStatus = Literal["seen", "hang", "survived", "same-replies", "not-reached", "no-program"]
 STATUSES: Final[tuple[MutantStatus, ...]] = get_args(MutantStatus)
 SEEN: Final = frozenset({"seen", "hang"})
 SURVIVING: Final = frozenset({"survived", "same-replies"})
@@ -493,7 +493,7 @@ def summarise_mutants(kept: KeptMutants, reviews: ReviewFile) -> TargetSum:
 
 
 def _of_counts(counts: Mapping[str, int]) -> MutantSum:
-    total = sum(counts.values())
+    total = sum(counts.values()) - counts.get("no-program", 0)
     return MutantSum(total, total - counts.get("not-reached", 0), sum(counts.get(each, 0) for each in SEEN))
 
 
@@ -569,6 +569,8 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
         if header.sample
         else "all mutants"
     )
+    if useless := sum(counts.get("no-program", 0) for counts in each.kept.counts.values()):
+        drawn += f" ({useless} left out, since the changed text is no program)"
     yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
