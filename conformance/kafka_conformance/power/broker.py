@@ -402,7 +402,7 @@ class MutantPlayer:
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
-        self._restore(mutant)
+        self._restore(self._broker(), mutant)
         return None
 
     def in_order(self, mutant: CodeMutant) -> list[Expected]:
@@ -419,22 +419,31 @@ class MutantPlayer:
         quick = [each for *_, each in ranked if not each.cleans][:MOST_SCENARIOS]
         return quick + [each for *_, each in ranked if each.cleans][:MOST_CLEANED]
 
-    def _restore(self, mutant: CodeMutant) -> None:
-        self._broker().replace(mutant.class_name, self._code / f"{mutant.class_name}.class")
+    def _restore(self, running: MutableBroker, mutant: CodeMutant) -> bool:
+        return self._replace(running, mutant.class_name, self._code / f"{mutant.class_name}.class")
+
+    def _replace(self, running: MutableBroker, name: str, code: Path) -> bool:
+        """Replace the class *name*; False if the broker has ended, as one does that cannot use its disk."""
+        try:
+            running.replace(name, code)
+        except (OSError, NoBroker):
+            self.close()
+            return False
+        return True
 
     def _seen(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
         """Whether *scenario* sees *mutant*; what differs must not differ without the mutant."""
         running = self._broker()
-        running.replace(mutant.class_name, code)
+        if not self._replace(running, mutant.class_name, code):
+            running = self._broker()
+            running.replace(mutant.class_name, code)
         differs = running.difference(scenario)
         if not differs:
             return None
         if scenario.cleans and not running.difference(scenario):
             return None  # the cleaner's rounds depend on the clock
-        if differs is not SILENCE:
-            self._restore(mutant)
-            if not running.difference(scenario):
-                return "seen"
+        if differs is not SILENCE and self._restore(running, mutant) and not running.difference(scenario):
+            return "seen"
         # The broker may be damaged, or slow: once more with a new one and a longer time limit.
         self.close()
         running = self._broker()
@@ -460,7 +469,7 @@ class MutantPlayer:
             self.close()
             differing = self._without_mutant(differing)
         else:
-            self._restore(mutant)
+            self._restore(running, mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
     def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
