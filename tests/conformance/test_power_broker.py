@@ -1,5 +1,6 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import ScenarioRequest
 from kafka_conformance.power import CoverageTarget, broker, open_target
 from kafka_conformance.power.broker import (
@@ -84,8 +86,8 @@ class StandIn:
 
     def __init__(self, answers: list[str]) -> None:
         self.broker = SimpleNamespace(limit=0, starts_left=0)
-        self._answers, self._code = answers, Path()
-        self._ended = False
+        self._answers = answers
+        self._ended = self.is_changed = False
 
     def is_worn(self) -> bool:
         """It never is."""
@@ -94,16 +96,15 @@ class StandIn:
     def close(self) -> None:
         """Nothing runs."""
 
-    def replace(self, _name: str, code: Path, *, at_start: bool = False) -> None:
+    def replace(self, _name: str, code: Path, **_options: bool) -> None:
         """Note whether it is a mutant."""
-        assert not at_start
         if self._ended:
             raise ConnectionRefusedError
-        self._code = code
+        self.is_changed = code.name == "mutant"
 
     def difference(self, _scenario: Expected) -> str:
         """The next answer of a mutant; without one, no difference."""
-        if self._code.name != "mutant":
+        if not self.is_changed:
             return ""
         self._ended = True
         return self._answers.pop(0)
@@ -136,6 +137,36 @@ def test_a_broker_that_ends_after_the_last_answer(monkeypatch: pytest.MonkeyPatc
 
     assert [playing.result(mutant(VALIDATOR, 10), Path("mutant")) for _ in range(2)] == [None, None]
     assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("failing", "flaky", "status", "cases"),
+    [
+        (1, 0, "same-replies", ()),
+        (2, 0, "hang", ("a.restarts[0]",)),
+        (1, 5, "seen", ("a.restarts[5]",)),
+        (0, 6, "same-replies", ()),
+    ],
+)
+def test_what_restarts_see_is_repeated(
+    failing: int, flaky: int, status: str, cases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that fails once is no hang, and a scenario that differs counts after any number of flaky ones."""
+    failures = iter([True] * failing)
+
+    def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
+        if running.is_changed and next(failures, False):
+            raise NoBroker("it does not start")
+        for each in scenarios:
+            is_flaky = int(each.id[-2]) < flaky
+            yield each, "error 56" if is_flaky or (running.is_changed and 0 < flaky < 6) else ""
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
+    monkeypatch.setattr(broker, "play_restarts", play)
+    playing = player([expected(f"a.restarts[{at}]", Restart()) for at in range(6)])
+
+    result = playing.restarted(mutant(STATE, 10), Path("mutant"))
+    assert (result.status, result.cases) == (status, cases)
 
 
 def test_scenarios_are_those_of_brokers() -> None:

@@ -457,24 +457,39 @@ class MutantPlayer:
 
     def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
         """The result after scenarios with a restart, in which the broker starts with *mutant*."""
-        running = self._broker()
-        running.broker.starts_left = MOST_STARTS
-        running.replace(mutant.class_name, code, at_start=True)
-        try:
-            differing = [each for each, differs in play_restarts(running, self._restarting) if differs]
-        except NoBroker:
-            self.close()
+        differing = self._differing(mutant, code)
+        if differing is None:  # a start may fail by chance
+            differing = self._differing(mutant, code)
+        if differing is None:
             return mutant_result(mutant, "hang", [self._restarting[0].id])
         if differing:
             self.close()
             differing = self._without_mutant(differing)
         else:
-            self._restore(running, mutant)
+            self._restore(self._broker(), mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
+    def _differing(self, mutant: CodeMutant, code: Path) -> list[Expected] | None:
+        """The scenarios with a restart that *mutant* does not answer as recorded; None if the broker does not start."""
+        running = self._broker()
+        running.broker.starts_left = MOST_STARTS
+        try:
+            running.replace(mutant.class_name, code, at_start=True)
+            return [each for each, differs in play_restarts(running, self._restarting) if differs]
+        except (OSError, NoBroker):
+            self.close()
+            return None
+
     def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
-        """Those of *scenarios* that are answered as recorded without a mutant."""
-        return [each for each, differs in play_restarts(self._broker(), scenarios[:MOST_CASES]) if not differs]
+        """The first of *scenarios* that are answered as recorded without a mutant."""
+        for at in range(0, len(scenarios), MOST_CASES):
+            running = self._broker()
+            running.broker.starts_left = MOST_STARTS
+            if found := [
+                each for each, differs in play_restarts(running, scenarios[at : at + MOST_CASES]) if not differs
+            ]:
+                return found
+        return []
 
 
 _MAVEN: Final = ("mvn", "-B", "-q", "-C", "-Dstyle.color=never", "-Dbuilt={build}", "package")
