@@ -175,20 +175,22 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
 
 def test_page_follows_from_what_is_kept(tmp_path: Path) -> None:
     """The page has the share of each class, each hole, and the branches that are not taken."""
-    kept = kept_mutants(HEADER, [mutant_result(mutant(1), "seen"), mutant_result(mutant(2), "survived")])
+    header = replace(HEADER, only="B*")
+    kept = kept_mutants(header, [mutant_result(mutant(1), "seen"), mutant_result(mutant(2), "survived")])
     write_kept_mutants(kept, tmp_path / "java-client.ndjson")
     method = MethodCoverage(
         class_name="org.example.Batch", method="size()I", line=1, branches=4, covered=3, missed={2: 1}
     )
-    header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
-    write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
-    assert read_coverage(tmp_path / "java-client.coverage.ndjson") == (header, [method])
+    measured = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
+    write_coverage(measured, [method], tmp_path / "java-client.coverage.ndjson")
+    assert read_coverage(tmp_path / "java-client.coverage.ndjson") == (measured, [method])
     (tmp_path / "java-client.toml").write_text(
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has a | in it.'\n"
         "[[branch]]\nclasses = ['Batch']\nreason = 'An overflow.'\n",
         encoding="utf-8",
     )
     page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "all mutants of the classes that match `B*`, corpus" in page
     assert "| `Batch` | 2 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
     assert "No case has a \\| in it." in page
     assert "3 of 4 branches (75.0 %)" in page

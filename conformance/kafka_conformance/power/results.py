@@ -564,14 +564,15 @@ def _percent(share: float) -> str:
 def _section(each: TargetSum, about: str) -> Iterator[str]:
     header = each.kept.header
     yield f"## {header.target}\n"
+    classes = f" of the classes that match `{header.only}`" if header.only else ""
     drawn = (
-        f"a sample of {header.sample:,} of {header.population:,} mutants, seed {header.seed}"
+        f"a sample of {header.sample:,} of {header.population:,} mutants{classes}, seed {header.seed}"
         if header.sample
-        else "all mutants"
+        else f"all mutants{classes}"
     )
-    if useless := sum(counts.get("no-program", 0) for counts in each.kept.counts.values()):
-        drawn += f" ({useless} left out, since the changed text is no program)"
-    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
+    useless = sum(counts.get("no-program", 0) for counts in each.kept.counts.values())
+    left_out = f" Left out: {useless} whose text does not compile." if useless else ""
+    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.{left_out}\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|--:|--:|--:|--:|--:|--:|--:|"
     rows: dict[str, MutantSum] = {}
