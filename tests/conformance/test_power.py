@@ -162,7 +162,9 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has it.'\nlines = [2, 3]\n",
         encoding="utf-8",
     )
-    states: tuple[MutantStatus, ...] = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
+    states: tuple[MutantStatus, ...] = (
+        "seen", "same-replies", "survived", "survived", "hang", "not-reached", "no-program",
+    )  # fmt: skip
     found = [mutant_result(mutant(line), status) for line, status in enumerate(states, 1)]
     total = summarise_mutants(kept_mutants(HEADER, found), load_reviews("java-client", tmp_path)).total
     assert (total.mutants, total.reached, total.seen) == (6, 5, 2)
@@ -195,6 +197,23 @@ def test_page_follows_from_what_is_kept(tmp_path: Path) -> None:
     assert "No case has a \\| in it." in page
     assert "3 of 4 branches (75.0 %)" in page
     assert "| `Batch.size:2` | An overflow. |" in page
+
+
+def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
+    """Reasons come by their branches, of which a line has several; what the table leaves out is counted in branches."""
+    write_kept_mutants(kept_mutants(HEADER, []), tmp_path / "java-client.ndjson")
+    reasons = [f"{'A long reason with many words; ' * 5}number {number}." for number in range(13)]
+    (tmp_path / "java-client.toml").write_text(
+        "".join(f"[[branch]]\nclasses = ['*']\nlines = [{at}]\nreason = '{why}'\n" for at, why in enumerate(reasons)),
+        encoding="utf-8",
+    )
+    missed = dict.fromkeys(range(12), 3) | {12: 2}
+    method = MethodCoverage(class_name="Batch", method="size()I", line=1, branches=50, covered=12, missed=missed)
+    header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
+    write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
+    page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "2 more branches are not taken" in page
+    assert all(f"| {why} |" in page for why in reasons[:12])
 
 
 def test_committed_page_is_current() -> None:

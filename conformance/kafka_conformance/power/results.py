@@ -592,7 +592,7 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
         yield "\n| hole | change | missing |\n|---|---|---|"
         for result, review in holes[:_MOST_ROWS]:
             place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
-            yield f"| {place} | {_cell(result.description)} | {_cell(review.reason)} |"
+            yield f"| {place} | {_cell(_cut(result.description))} | {_cell(review.reason)} |"
     if len(holes) > _MOST_ROWS:
         yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
 
@@ -602,8 +602,12 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2].partition("$")[0]
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHANGE else f"{text[: _CHANGE - 1]}…"
+
+
 def _cell(text: str) -> str:
-    return text[:_CHANGE].replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
 def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
@@ -616,19 +620,23 @@ def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: R
     yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
     yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
     grouped: dict[str, list[str]] = {}
+    missed: Counter[str] = Counter()
     for each in methods:
-        for line in each.missed:
+        for line, count in each.missed.items():
             review = reviews.of_branch(each, line)
+            reason = review.reason if review else "not reviewed"
+            missed[reason] += count
             place = f"`{_short(each.class_name)}.{each.method.partition('(')[0]}:{line}`"
-            grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
+            grouped.setdefault(reason, []).append(place)
     if grouped:
         yield "| branches not taken | why |\n|---|---|"
-        largest = sorted(grouped.items(), key=lambda item: -len(item[1]))
-        for reason, places in largest[:_MOST_REASONS]:
+        largest = [reason for reason, _ in missed.most_common()]
+        for reason in largest[:_MOST_REASONS]:
+            places = grouped[reason]
             more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
             yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
         if len(largest) > _MOST_REASONS:
-            left = sum(len(places) for _, places in largest[_MOST_REASONS:])
+            left = sum(missed[reason] for reason in largest[_MOST_REASONS:])
             yield f"\n{left} more branches are not taken: `kafkaproof power coverage {target}`"
 
 
