@@ -1,5 +1,6 @@
 """Results of mutants: the file of a run resumes, reasons decide the sums, and the page follows from what is kept."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,30 @@ def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
         assert [each.status for each in file.known] == ["seen", "hang"]
     header, found = read_mutant_run(path)
     assert (header.corpus, len(found)) == ("cd" * 32, 2)
+
+
+def test_full_disk_loses_no_result(tmp_path: Path) -> None:
+    """A file that cannot be written again stays as it was, and one that was is locked."""
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, replace(HEADER, sample=3)) as file:
+        file.append(mutant_result(mutant(1), "seen"))
+        file.append(mutant_result(mutant(2), "seen"))
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            MutantFile(path, replace(HEADER, sample=9))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    with MutantFile(path, replace(HEADER, sample=9)) as file:
+        assert len(file.known) == 2
+        with pytest.raises(Unusable, match="another run writes there"):
+            MutantFile(path, replace(HEADER, sample=9))
+        file.append(mutant_result(mutant(3), "seen"))
+    assert len(read_mutant_run(path)[1]) == 3
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_sample_is_repeatable(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ lines of the mutants that no case sees, and for each class how many were seen.
 from __future__ import annotations
 
 import fcntl
+import os
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -170,6 +171,8 @@ class MutantFile:
         self._file = path.open("ab", buffering=0)
         try:
             self._lock()
+            if path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
+                raise self._in_use()
             if path.stat().st_size:
                 self._resume()
             else:
@@ -182,7 +185,10 @@ class MutantFile:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
+            raise self._in_use() from None
+
+    def _in_use(self) -> Unusable:
+        return Unusable(f"{self.path}: another run writes there; name another with --out")
 
     def _resume(self) -> None:
         data = _content(self.path)
@@ -197,8 +203,11 @@ class MutantFile:
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
         if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
-            self._file.truncate(0)
-            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
+            with self._file:  # its lock is held until the new file is in its place
+                partial = _partial(self.path, (self.header, *self.known))
+                self._file = partial.open("ab", buffering=0)
+                self._lock()
+                partial.replace(self.path)
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
@@ -295,9 +304,14 @@ def write_kept_mutants(kept: KeptMutants, path: Path) -> None:
 
 def _write_lines(path: Path, lines: Iterable[msgspec.Struct]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    _partial(path, lines).replace(path)
+
+
+def _partial(path: Path, lines: Iterable[msgspec.Struct]) -> Path:
+    """The file that replaces *path* when *lines* are in it."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
-    partial.replace(path)
+    return partial
 
 
 def read_kept_mutants(path: Path) -> KeptMutants:
