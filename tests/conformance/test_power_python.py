@@ -1,7 +1,9 @@
 """Mutants of a small package in forks: what differs is seen, what is equal is not, and a hang is ended."""
 
 import importlib
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -125,6 +127,44 @@ def test_an_equal_mutant_is_not_seen(runner: tuple[MutantRunner, list[Placed]]) 
     assert found
     for mutator, status in found.items():
         assert status == ("same-replies" if mutator.endswith(("NotEq", "IsNot")) else "seen"), mutator
+
+
+def running(pid: int) -> bool:
+    """Whether there is such a process, and not only its exit code."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    """The processes that *pid* started, and so on."""
+    try:
+        found = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+    return [*found, *(later for each in found for later in children(each))]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Wait until *condition*, for a minute at most."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_run_and_its_forks(tmp_path: Path) -> None:
+    """The process that runs mutants, and the fork in which one runs, end with the command."""
+    pytest.importorskip("kafka", reason="kafka-python is not installed")
+    command = [sys.executable, "-m", "kafkaproof", "power", "mutants", "kafka-python", "--sample", "1"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        wait_for(lambda: len(children(process.pid)) >= 2)
+        started = children(process.pid)
+        process.terminate()
+        assert process.wait(60) == 130
+    wait_for(lambda: not any(map(running, started)))
 
 
 def test_annotations_are_no_mutants(runner: tuple[MutantRunner, list[Placed]]) -> None:

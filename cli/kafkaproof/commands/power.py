@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -12,7 +14,7 @@ import click
 from kafka_brokers.progress import progress
 from kafka_conformance import power
 from kafka_conformance.power import results
-from kafka_conformance.power.results import SEEN, MutantResult, MutantRunHeader
+from kafka_conformance.power.results import MutantResult, MutantRunHeader
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.vectors import corpus_hash, package_root
@@ -63,8 +65,9 @@ def run_mutants(
 ) -> NoReturn:
     """Run the corpus against mutants of TARGET.
 
-    Exit codes: 0 they were run, 2 FILE is of another run, 3 the target cannot be run here.
+    Exit codes: 0 they were run, 2 FILE is of another run, 3 the target cannot be run here, 130 interrupted.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if keep:
         need_own_sources("power mutants --keep", "leave --keep out")
     opened = power.open_target(target)
@@ -99,10 +102,11 @@ def _run(
     ):
         done = {each.key for each in file.known}
         unseen = sum(each.status in results.SURVIVING for each in file.known)
-        for result in opened.run([each for each in chosen if each.key not in done]):
-            file.append(result)
-            unseen += result.status not in SEEN
-            report(len(file.known), len(chosen), unseen)
+        with closing(opened.run([each for each in chosen if each.key not in done])) as found:
+            for result in found:
+                file.append(result)
+                unseen += result.status in results.SURVIVING
+                report(len(file.known), len(chosen), unseen)
         return file.known
 
 
@@ -166,6 +170,7 @@ def measure_coverage(target: str, keep: bool, as_json: bool) -> NoReturn:
 
     Exit codes: 0 it was measured, 3 the target cannot be run here, or its coverage cannot be measured.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if keep:
         need_own_sources("power coverage --keep", "leave --keep out")
     opened = power.open_target(target)

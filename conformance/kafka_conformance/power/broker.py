@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -528,7 +528,7 @@ class JavaBroker:
         """PIT's mutants of `CLASSES`."""
         return [msgspec.json.decode(line, type=CodeMutant) for line in self.tools.lines("BrokerMutants", *CLASSES)]
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """Play the scenarios to each of *mutants*.
 
         Raises:

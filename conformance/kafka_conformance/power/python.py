@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -667,7 +667,7 @@ class PythonTarget:
         placed = ((source, each) for source in self.sources() for each in placed_mutants(source))
         return [each.mutant for source, each in placed if not self._testee.compiles or source.is_plain(each.mutant)]
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """The results, from a process that has the codec loaded."""
         environment = dict(os.environ) | dict(self._testee.environment) | CHILD_ENVIRONMENT
         command = [sys.executable, "-m", __name__, self.name, self.package]
@@ -684,14 +684,14 @@ class PythonTarget:
 
 
 def _results_of(command: Sequence[str], requests: IO[bytes], environment: dict[str, str]) -> Iterator[MutantResult]:
-    with subprocess.Popen(command, stdin=requests, stdout=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(command, stdin=requests, stdout=subprocess.PIPE, env=environment, process_group=0) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
                 yield msgspec.json.decode(line, type=MutantResult)
-        finally:
-            if process.poll() is None:
-                process.terminate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # it and its fork
+            raise
         if process.wait():
             raise CannotRun(f"the process that runs the mutants ended with exit code {process.returncode}")
 
