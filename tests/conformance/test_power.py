@@ -247,6 +247,18 @@ def test_committed_page_is_current() -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
+def test_names_in_a_file_are_escaped(tmp_path: Path) -> None:
+    """Names, methods and mutators of a foreign file do not reach the terminal as sequences."""
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        evil = replace(mutant(), class_name="\x1b[31mred", method="\x1b]0;t\x07", mutator="\x9b2J", description="\x1bc")
+        file.append(mutant_result(evil, "survived"))
+    done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-client", "--file", str(path)])
+    assert done.exit_code == 1
+    assert "\\x1b[31mred" in done.output
+    assert all(character == "\n" or character.isprintable() for character in done.output)
+
+
 def test_every_file_of_reasons_has_a_target() -> None:
     """Files of reasons are named after targets, and a misspelled target is answered with the near name."""
     assert {path.stem for path in REASONS.glob("*.toml")} <= set(TARGETS)

@@ -156,8 +156,10 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
     else:
         for result, review in found.survivors:
             reason = f"{review.kind}: {review.reason}" if review else "unreviewed"
-            place = f"{result.class_name}.{result.method}:{result.line}"
-            click.echo(f"{place}\n  {result.mutator} {result.index}: {printable(result.description, 300)}\n  {reason}")
+            click.echo(printable(f"{result.class_name}.{result.method}:{result.line}", 400))
+            click.echo(
+                f"  {printable(result.mutator)} {result.index}: {printable(result.description, 300)}\n  {reason}"
+            )
     sys.exit(DISAGREEMENTS if found.total.unreviewed else OK)
 
 
@@ -189,7 +191,8 @@ def measure_coverage(target: str, keep: bool, as_json: bool) -> NoReturn:
         for each in methods:
             if each.missed:
                 missed = ", ".join(f"{line} ({count})" for line, count in sorted(each.missed.items()))
-                click.echo(f"{each.class_name}.{each.method}: {each.covered} of {each.branches}; not taken: {missed}")
+                name = printable(f"{each.class_name}.{each.method}", 400)
+                click.echo(f"{name}: {each.covered} of {each.branches}; not taken: {missed}")
         click.echo(f"{covered:,} of {branches:,} branches in methods that the corpus enters")
     sys.exit(OK)
 
