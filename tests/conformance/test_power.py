@@ -3,6 +3,7 @@
 import resource
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from msgspec.structs import replace
 
-from kafka_conformance.power import TARGETS
+from kafka_conformance.power import TARGETS, known_target
 from kafka_conformance.power.results import (
     FORMAT,
     REASONS,
@@ -22,6 +23,8 @@ from kafka_conformance.power.results import (
     MutantResult,
     MutantRunHeader,
     MutantStatus,
+    ReviewedReason,
+    ReviewFile,
     kept_mutants,
     load_reviews,
     matching_classes,
@@ -245,6 +248,41 @@ def test_committed_page_is_current() -> None:
     """docs/power.md is what the kept results and reasons give."""
     done = CliRunner().invoke(kafkaproof, ["power", "page", "--check"])
     assert (done.exit_code, done.output) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        (
+            "java-client.coverage.ndjson",
+            b'{"format":"x/2","target":"java-client","version":"","corpus":""}',
+            "'x/2', not",
+        ),
+        ("java-clint.ndjson", msgspec.json.encode(replace(HEADER, target="java-clint")), "did you mean java-client"),
+        ("reference.ndjson", msgspec.json.encode(HEADER), "is a result of 'java-client'"),
+    ],
+)
+def test_foreign_kept_result_is_refused(name: str, line: bytes, problem: str, tmp_path: Path) -> None:
+    """Another format, an unknown target, and a result under the name of another one are named with their file."""
+    (tmp_path / name).write_bytes(line + b"\n")
+    with pytest.raises(Unusable, match=f"{name}.*{problem}"):
+        page_of(tmp_path, lambda target: known_target(target).about, tmp_path)
+
+
+def test_reasons_of_no_survivor_are_listed(tmp_path: Path) -> None:
+    """A reason counts as used only if it is the first that fits a survivor."""
+    reasons = [
+        ReviewedReason(kind="equivalent", reason=f"Reason {number}.", lines=lines)
+        for number, lines in enumerate([(2,), (2, 3), (2,)])
+    ]
+    found = [mutant_result(mutant(2), "survived"), mutant_result(mutant(3), "seen")]
+    sums = summarise_mutants(kept_mutants(HEADER, found), ReviewFile(mutant=tuple(reasons)))
+    assert [each.reason for each in sums.unused] == ["Reason 1.", "Reason 2."]
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        file.append(found[1])
+    done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-client", "--file", str(path)])
+    assert done.output.count("no survivor here: ") == len(load_reviews("java-client").mutant) > 0
 
 
 def test_names_in_a_file_are_escaped(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ def _print_sum(kept: results.KeptMutants, path: Path, as_json: bool) -> None:
 def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
     """List the mutants of TARGET that no case sees, each with its line, its change, and the reviewed reason.
 
+    Reasons that no survivor has come last: they are of mutants that the result does not hold, or that are seen now.
+
     Exit codes: 0 each has a reason, 1 one has none, 2 FILE is no result, 3 no result is kept here.
     """
     if file is None:
@@ -152,7 +154,8 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
         raise click.UsageError(f"{file}: is a result of {printable(kept.header.target, 60)}, not of {target}")
     found = _usage(lambda: results.summarise_mutants(kept, results.load_reviews(target)))
     if as_json:
-        say_json({"target": target, "survivors": [results.survivor_document(*each) for each in found.survivors]})
+        survivors = [results.survivor_document(*each) for each in found.survivors]
+        say_json({"target": target, "survivors": survivors, "unused_reasons": found.unused})
     else:
         for result, review in found.survivors:
             reason = f"{review.kind}: {review.reason}" if review else "unreviewed"
@@ -160,6 +163,8 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
             click.echo(
                 f"  {printable(result.mutator)} {result.index}: {printable(result.description, 300)}\n  {reason}"
             )
+        for unused in found.unused:
+            click.echo(f"no survivor here: {unused.kind}: {unused.reason}")
     sys.exit(DISAGREEMENTS if found.total.unreviewed else OK)
 
 

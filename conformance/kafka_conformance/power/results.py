@@ -359,9 +359,12 @@ def read_coverage(path: Path) -> tuple[CoverageHeader, list[MethodCoverage]]:
     first, _, rest = _content(path).partition(b"\n")
     try:
         header = msgspec.json.decode(first, type=CoverageHeader)
-        return header, msgspec.json.Decoder(MethodCoverage).decode_lines(rest)
+        methods = msgspec.json.Decoder(MethodCoverage).decode_lines(rest)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Unusable(f"{path}: no coverage: {error}") from error
+    if header.format != COVERAGE_FORMAT:
+        raise Unusable(f"{path}:1: the format is {header.format[:60]!r}, not {COVERAGE_FORMAT}")
+    return header, methods
 
 
 # --- reviewed reasons ----------------------------------------------------------------------------------------------
@@ -480,11 +483,12 @@ class MutantSum:
 
 @dataclass(frozen=True, slots=True)
 class TargetSum:
-    """The sums of a target: by class, in all, and its survivors with their reasons."""
+    """The sums of a target: by class, in all, its survivors with their reasons, and reasons of none of them."""
 
     kept: KeptMutants
     classes: Mapping[str, MutantSum]
     survivors: tuple[tuple[MutantResult, ReviewedReason | None], ...]
+    unused: tuple[ReviewedReason, ...]
     total: MutantSum = field(default_factory=MutantSum)
 
 
@@ -500,7 +504,8 @@ def summarise_mutants(kept: KeptMutants, reviews: ReviewFile) -> TargetSum:
             one.equivalent += 1
         else:
             one.holes += 1
-    found = TargetSum(kept, classes, survivors)
+    unused = tuple(each for each in reviews.mutant if not any(each is review for _, review in survivors))
+    found = TargetSum(kept, classes, survivors, unused)
     for one in classes.values():
         found.total.add(one)
     return found
@@ -609,6 +614,8 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
             yield f"| {place} | {_cell(_cut(result.description))} | {_cell(review.reason)} |"
     if len(holes) > _MOST_ROWS:
         yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+    if each.unused:
+        yield f"\nReviewed reasons that no survivor of this result has: {len(each.unused)}."
 
 
 def _short(name: str) -> str:
@@ -655,14 +662,22 @@ def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: R
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:
-    """The page about all results kept in *folder*.
+    """The page about all results kept in *folder*; *about* raises `ValueError` for a target that it does not know.
 
     Raises:
-        Unusable: a kept result or a file of reasons has another form.
+        Unusable: a kept result or a file of reasons has another form, or is of another target than its name says.
     """
     files = sorted(folder.glob(f"*{SUFFIX}"))
     coverage = {header.target: methods for header, methods in map(read_coverage, files_of_coverage(files))}
-    kept = [read_kept_mutants(each) for each in files if not each.name.endswith(COVERAGE_SUFFIX)]
+    kept = []
+    for path in (each for each in files if not each.name.endswith(COVERAGE_SUFFIX)):
+        kept.append(read_kept_mutants(path))
+        if (target := kept[-1].header.target) != path.name.removesuffix(SUFFIX):
+            raise Unusable(f"{path}: is a result of {target[:60]!r}")
+        try:
+            about(target)
+        except ValueError as error:
+            raise Unusable(f"{path}: {error}") from error
     sums = [summarise_mutants(each, load_reviews(each.header.target, reasons)) for each in kept]
     return power_page(sums, coverage, lambda name: load_reviews(name, reasons), about)
 
