@@ -129,6 +129,13 @@ def test_an_equal_mutant_is_not_seen(runner: tuple[MutantRunner, list[Placed]]) 
         assert status == ("same-replies" if mutator.endswith(("NotEq", "IsNot")) else "seen"), mutator
 
 
+def test_a_codec_that_does_not_load_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise no unit would run any line, and each mutant would be `not-reached`."""
+    monkeypatch.setattr(Toy, "load", None)
+    with pytest.raises(CannotRun, match="does not load"):
+        record_behaviour(Toy(), ["code.py"])
+
+
 def running(pid: int) -> bool:
     """Whether there is such a process, and not only its exit code."""
     try:

@@ -553,6 +553,8 @@ def _observed(exchange: Exchange, units: Sequence[int], files: Sequence[str] = (
     at = 0
     while at < len(units):
         sent, _ = in_fork(partial(_observe_all, exchange, units[at:], files))
+        if not sent:
+            raise CannotRun("the unchanged codec does not load; the error is above")
         found = list(map(msgspec.json.Decoder(_Observed).decode, sent))
         yield from found
         at += len([each for each in found if each.unit != IMPORT]) + 1
@@ -730,9 +732,7 @@ class MutantRunner:
         if not units:
             return mutant_result(mutant, "not-reached")
         self._parsed(source)
-        sent, ended = in_fork(partial(self._try, source, placed, units))
-        status, cases = _outcome(sent, ended)
-        return mutant_result(mutant, status, cases)
+        return mutant_result(mutant, *_outcome(*in_fork(partial(self._try, source, placed, units))))
 
     def _reaching(self, source: MutatedSource, placed: Placed) -> list[int]:
         """The units that run the changed statement; all of them if it runs on import."""
