@@ -1,7 +1,9 @@
 """Results of mutants: the file of a run resumes, reasons decide the sums, and the page follows from what is kept."""
 
+import resource
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -21,6 +23,8 @@ from kafka_conformance.power.results import (
     MutantResult,
     MutantRunHeader,
     MutantStatus,
+    ReviewedReason,
+    ReviewFile,
     kept_mutants,
     load_reviews,
     matching_classes,
@@ -140,6 +144,30 @@ def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
     assert (header.corpus, len(found)) == ("cd" * 32, 2)
 
 
+def test_full_disk_loses_no_result(tmp_path: Path) -> None:
+    """A file that cannot be written again stays as it was, and one that was is locked."""
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, replace(HEADER, sample=3)) as file:
+        file.append(mutant_result(mutant(1), "seen"))
+        file.append(mutant_result(mutant(2), "seen"))
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            MutantFile(path, replace(HEADER, sample=9))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    with MutantFile(path, replace(HEADER, sample=9)) as file:
+        assert len(file.known) == 2
+        with pytest.raises(Unusable, match="another run writes there"):
+            MutantFile(path, replace(HEADER, sample=9))
+        file.append(mutant_result(mutant(3), "seen"))
+    assert len(read_mutant_run(path)[1]) == 3
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_sample_is_repeatable(tmp_path: Path) -> None:
     """A seed draws the same mutants, a larger sample begins with a smaller one and continues its file."""
     mutants = [mutant(line) for line in range(100)]
@@ -164,7 +192,9 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has it.'\nlines = [2, 3]\n",
         encoding="utf-8",
     )
-    states: tuple[MutantStatus, ...] = ("seen", "same-replies", "survived", "survived", "hang", "not-reached")
+    states: tuple[MutantStatus, ...] = (
+        "seen", "same-replies", "survived", "survived", "hang", "not-reached", "no-program",
+    )  # fmt: skip
     found = [mutant_result(mutant(line), status) for line, status in enumerate(states, 1)]
     total = summarise_mutants(kept_mutants(HEADER, found), load_reviews("java-client", tmp_path)).total
     assert (total.mutants, total.reached, total.seen) == (6, 5, 2)
@@ -177,30 +207,96 @@ def test_reasons_decide_the_sums(tmp_path: Path) -> None:
 
 def test_page_follows_from_what_is_kept(tmp_path: Path) -> None:
     """The page has the share of each class, each hole, and the branches that are not taken."""
-    kept = kept_mutants(HEADER, [mutant_result(mutant(1), "seen"), mutant_result(mutant(2), "survived")])
+    header = replace(HEADER, only="B*")
+    kept = kept_mutants(header, [mutant_result(mutant(1), "seen"), mutant_result(mutant(2), "survived")])
     write_kept_mutants(kept, tmp_path / "java-client.ndjson")
     method = MethodCoverage(
         class_name="org.example.Batch", method="size()I", line=1, branches=4, covered=3, missed={2: 1}
     )
-    header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
-    write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
-    assert read_coverage(tmp_path / "java-client.coverage.ndjson") == (header, [method])
+    measured = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
+    write_coverage(measured, [method], tmp_path / "java-client.coverage.ndjson")
+    assert read_coverage(tmp_path / "java-client.coverage.ndjson") == (measured, [method])
     (tmp_path / "java-client.toml").write_text(
         "[[mutant]]\nkind = 'hole'\nreason = 'No case has a | in it.'\n"
         "[[branch]]\nclasses = ['Batch']\nreason = 'An overflow.'\n",
         encoding="utf-8",
     )
     page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "all mutants of the classes that match `B*`, corpus" in page
     assert "| `Batch` | 2 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
     assert "No case has a \\| in it." in page
     assert "3 of 4 branches (75.0 %)" in page
     assert "| `Batch.size:2` | An overflow. |" in page
 
 
+def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
+    """Reasons come by their branches, of which a line has several; what the table leaves out is counted in branches."""
+    write_kept_mutants(kept_mutants(HEADER, []), tmp_path / "java-client.ndjson")
+    reasons = [f"{'A long reason with many words; ' * 5}number {number}." for number in range(13)]
+    (tmp_path / "java-client.toml").write_text(
+        "".join(f"[[branch]]\nclasses = ['*']\nlines = [{at}]\nreason = '{why}'\n" for at, why in enumerate(reasons)),
+        encoding="utf-8",
+    )
+    missed = dict.fromkeys(range(12), 3) | {12: 2}
+    method = MethodCoverage(class_name="Batch", method="size()I", line=1, branches=50, covered=12, missed=missed)
+    header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
+    write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
+    page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "2 more branches are not taken" in page
+    assert all(f"| {why} |" in page for why in reasons[:12])
+
+
 def test_committed_page_is_current() -> None:
     """docs/power.md is what the kept results and reasons give."""
     page = page_of(ROOT / "results" / "power", lambda name: known_target(name).about)
     assert (ROOT / "docs" / "power.md").read_text(encoding="utf-8") == page
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "problem"),
+    [
+        (
+            "java-client.coverage.ndjson",
+            b'{"format":"x/2","target":"java-client","version":"","corpus":""}',
+            "'x/2', not",
+        ),
+        ("java-clint.ndjson", msgspec.json.encode(replace(HEADER, target="java-clint")), "did you mean java-client"),
+        ("reference.ndjson", msgspec.json.encode(HEADER), "is a result of 'java-client'"),
+    ],
+)
+def test_foreign_kept_result_is_refused(name: str, line: bytes, problem: str, tmp_path: Path) -> None:
+    """Another format, an unknown target, and a result under the name of another one are named with their file."""
+    (tmp_path / name).write_bytes(line + b"\n")
+    with pytest.raises(Unusable, match=f"{name}.*{problem}"):
+        page_of(tmp_path, lambda target: known_target(target).about, tmp_path)
+
+
+def test_reasons_of_no_survivor_are_listed(tmp_path: Path) -> None:
+    """A reason counts as used only if it is the first that fits a survivor."""
+    reasons = [
+        ReviewedReason(kind="equivalent", reason=f"Reason {number}.", lines=lines)
+        for number, lines in enumerate([(2,), (2, 3), (2,)])
+    ]
+    found = [mutant_result(mutant(2), "survived"), mutant_result(mutant(3), "seen")]
+    sums = summarise_mutants(kept_mutants(HEADER, found), ReviewFile(mutant=tuple(reasons)))
+    assert [each.reason for each in sums.unused] == ["Reason 1.", "Reason 2."]
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        file.append(found[1])
+    done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-client", "--file", str(path)])
+    assert done.output.count("no survivor here: ") == len(load_reviews("java-client").mutant) > 0
+
+
+def test_names_in_a_file_are_escaped(tmp_path: Path) -> None:
+    """Names, methods and mutators of a foreign file do not reach the terminal as sequences."""
+    path = tmp_path / "run.ndjson"
+    with MutantFile(path, HEADER) as file:
+        evil = replace(mutant(), class_name="\x1b[31mred", method="\x1b]0;t\x07", mutator="\x9b2J", description="\x1bc")
+        file.append(mutant_result(evil, "survived"))
+    done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-client", "--file", str(path)])
+    assert done.exit_code == 1
+    assert "\\x1b[31mred" in done.output
+    assert all(character == "\n" or character.isprintable() for character in done.output)
 
 
 def test_every_file_of_reasons_has_a_target() -> None:

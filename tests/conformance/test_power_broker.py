@@ -1,13 +1,16 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
+from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import ScenarioRequest
-from kafka_conformance.power import CoverageTarget, open_target
+from kafka_conformance.power import CoverageTarget, broker, open_target
 from kafka_conformance.power.broker import (
     CLASSES,
     MOST_CLEANED,
@@ -76,6 +79,94 @@ def test_restarts_are_for_classes_with_state() -> None:
 
     assert [playing.needs_restarts(mutant(VALIDATOR, line)) for line in (1, 2, 3)] == [False, True, False]
     assert [playing.needs_restarts(mutant(STATE, line)) for line in (1, 2, 3)] == [True, True, False]
+
+
+class StandIn:
+    """In place of a `MutableBroker`: with a mutant it answers *answers*, one a call, and then its agent has ended."""
+
+    def __init__(self, answers: list[str]) -> None:
+        self.broker = SimpleNamespace(limit=0, starts_left=0)
+        self._answers = answers
+        self._ended = self.is_changed = False
+
+    def is_worn(self) -> bool:
+        """It never is."""
+        return False
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def replace(self, _name: str, code: Path, **_options: bool) -> None:
+        """Note whether it is a mutant."""
+        if self._ended:
+            raise ConnectionRefusedError
+        self.is_changed = code.name == "mutant"
+
+    def difference(self, _scenario: Expected) -> str:
+        """The next answer of a mutant; without one, no difference."""
+        if not self.is_changed:
+            return ""
+        self._ended = True
+        return self._answers.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("answers", "status"), [(["error 56", "error 56"], "seen"), (["", "error 56", "error 56"], "seen")]
+)
+def test_a_mutant_may_end_the_broker(answers: list[str], status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that a mutant ended after its answer is replaced by a new one, and the run goes on."""
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn(answers))
+    scenarios = [expected("a.one", Fetch()), expected("a.two", Fetch())]
+    playing = player(scenarios, *(ReachedLines(name, VALIDATOR, (10,)) for name in "01"))
+
+    result = playing.result(mutant(VALIDATOR, 10), Path("mutant"))
+    assert result is not None
+    assert result.status == status
+
+
+def test_a_broker_that_ends_after_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scenario sees the mutant, and the next mutant gets a new broker."""
+    started: list[StandIn] = []
+
+    def start(_tools: JavaTools) -> StandIn:
+        started.append(StandIn(["", ""]))
+        return started[-1]
+
+    monkeypatch.setattr(broker, "MutableBroker", start)
+    playing = player([expected("a.one", Fetch())], ReachedLines("0", VALIDATOR, (10,)))
+
+    assert [playing.result(mutant(VALIDATOR, 10), Path("mutant")) for _ in range(2)] == [None, None]
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize(
+    ("failing", "flaky", "status", "cases"),
+    [
+        (1, 0, "same-replies", ()),
+        (2, 0, "hang", ("a.restarts[0]",)),
+        (1, 5, "seen", ("a.restarts[5]",)),
+        (0, 6, "same-replies", ()),
+    ],
+)
+def test_what_restarts_see_is_repeated(
+    failing: int, flaky: int, status: str, cases: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start that fails once is no hang, and a scenario that differs counts after any number of flaky ones."""
+    failures = iter([True] * failing)
+
+    def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
+        if running.is_changed and next(failures, False):
+            raise NoBroker("it does not start")
+        for each in scenarios:
+            is_flaky = int(each.id[-2]) < flaky
+            yield each, "error 56" if is_flaky or (running.is_changed and 0 < flaky < 6) else ""
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
+    monkeypatch.setattr(broker, "play_restarts", play)
+    playing = player([expected(f"a.restarts[{at}]", Restart()) for at in range(6)])
+
+    result = playing.restarted(mutant(STATE, 10), Path("mutant"))
+    assert (result.status, result.cases) == (status, cases)
 
 
 def test_scenarios_are_those_of_brokers() -> None:

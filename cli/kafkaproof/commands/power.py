@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -12,7 +14,7 @@ import click
 from kafka_brokers.progress import progress
 from kafka_conformance import power
 from kafka_conformance.power import results
-from kafka_conformance.power.results import SEEN, MutantResult, MutantRunHeader
+from kafka_conformance.power.results import MutantResult, MutantRunHeader
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
 from kafka_corpus.vectors import corpus_hash, package_root
@@ -63,8 +65,9 @@ def run_mutants(
 ) -> NoReturn:
     """Run the corpus against mutants of TARGET.
 
-    Exit codes: 0 they were run, 2 FILE is of another run, 3 the target cannot be run here.
+    Exit codes: 0 they were run, 2 FILE is of another run, 3 the target cannot be run here, 130 interrupted.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if keep:
         need_own_sources("power mutants --keep", "leave --keep out")
     opened = power.open_target(target)
@@ -99,10 +102,11 @@ def _run(
     ):
         done = {each.key for each in file.known}
         unseen = sum(each.status in results.SURVIVING for each in file.known)
-        for result in opened.run([each for each in chosen if each.key not in done]):
-            file.append(result)
-            unseen += result.status not in SEEN
-            report(len(file.known), len(chosen), unseen)
+        with closing(opened.run([each for each in chosen if each.key not in done])) as found:
+            for result in found:
+                file.append(result)
+                unseen += result.status in results.SURVIVING
+                report(len(file.known), len(chosen), unseen)
         return file.known
 
 
@@ -137,6 +141,8 @@ def _print_sum(kept: results.KeptMutants, path: Path, as_json: bool) -> None:
 def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
     """List the mutants of TARGET that no case sees, each with its line, its change, and the reviewed reason.
 
+    Reasons that no survivor has come last: they are of mutants that the result does not hold, or that are seen now.
+
     Exit codes: 0 each has a reason, 1 one has none, 2 FILE is no result, 3 no result is kept here.
     """
     if file is None:
@@ -148,12 +154,17 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
         raise click.UsageError(f"{file}: is a result of {printable(kept.header.target, 60)}, not of {target}")
     found = _usage(lambda: results.summarise_mutants(kept, results.load_reviews(target)))
     if as_json:
-        say_json({"target": target, "survivors": [results.survivor_document(*each) for each in found.survivors]})
+        survivors = [results.survivor_document(*each) for each in found.survivors]
+        say_json({"target": target, "survivors": survivors, "unused_reasons": found.unused})
     else:
         for result, review in found.survivors:
             reason = f"{review.kind}: {review.reason}" if review else "unreviewed"
-            place = f"{result.class_name}.{result.method}:{result.line}"
-            click.echo(f"{place}\n  {result.mutator} {result.index}: {printable(result.description, 300)}\n  {reason}")
+            click.echo(printable(f"{result.class_name}.{result.method}:{result.line}", 400))
+            click.echo(
+                f"  {printable(result.mutator)} {result.index}: {printable(result.description, 300)}\n  {reason}"
+            )
+        for unused in found.unused:
+            click.echo(f"no survivor here: {unused.kind}: {unused.reason}")
     sys.exit(DISAGREEMENTS if found.total.unreviewed else OK)
 
 
@@ -166,6 +177,7 @@ def measure_coverage(target: str, keep: bool, as_json: bool) -> NoReturn:
 
     Exit codes: 0 it was measured, 3 the target cannot be run here, or its coverage cannot be measured.
     """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if keep:
         need_own_sources("power coverage --keep", "leave --keep out")
     opened = power.open_target(target)
@@ -184,7 +196,8 @@ def measure_coverage(target: str, keep: bool, as_json: bool) -> NoReturn:
         for each in methods:
             if each.missed:
                 missed = ", ".join(f"{line} ({count})" for line, count in sorted(each.missed.items()))
-                click.echo(f"{each.class_name}.{each.method}: {each.covered} of {each.branches}; not taken: {missed}")
+                name = printable(f"{each.class_name}.{each.method}", 400)
+                click.echo(f"{name}: {each.covered} of {each.branches}; not taken: {missed}")
         click.echo(f"{covered:,} of {branches:,} branches in methods that the corpus enters")
     sys.exit(OK)
 

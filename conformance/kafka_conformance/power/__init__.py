@@ -6,7 +6,7 @@ differs from that on the unchanged implementation.  Each implementation is a `Mu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -24,7 +24,7 @@ class MutationTarget(Protocol):
     def mutants(self) -> Sequence[CodeMutant]:
         """Every mutant, in an order that depends on the release only."""
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """Run *mutants* and yield each result at once, in any order.  Closing the iterator ends what runs."""
 
 

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -402,7 +402,7 @@ class MutantPlayer:
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
-        self._restore(mutant)
+        self._restore(self._broker(), mutant)
         return None
 
     def in_order(self, mutant: CodeMutant) -> list[Expected]:
@@ -419,22 +419,31 @@ class MutantPlayer:
         quick = [each for *_, each in ranked if not each.cleans][:MOST_SCENARIOS]
         return quick + [each for *_, each in ranked if each.cleans][:MOST_CLEANED]
 
-    def _restore(self, mutant: CodeMutant) -> None:
-        self._broker().replace(mutant.class_name, self._code / f"{mutant.class_name}.class")
+    def _restore(self, running: MutableBroker, mutant: CodeMutant) -> bool:
+        return self._replace(running, mutant.class_name, self._code / f"{mutant.class_name}.class")
+
+    def _replace(self, running: MutableBroker, name: str, code: Path) -> bool:
+        """Replace the class *name*; False if the broker has ended, as one does that cannot use its disk."""
+        try:
+            running.replace(name, code)
+        except (OSError, NoBroker):
+            self.close()
+            return False
+        return True
 
     def _seen(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
         """Whether *scenario* sees *mutant*; what differs must not differ without the mutant."""
         running = self._broker()
-        running.replace(mutant.class_name, code)
+        if not self._replace(running, mutant.class_name, code):
+            running = self._broker()
+            running.replace(mutant.class_name, code)
         differs = running.difference(scenario)
         if not differs:
             return None
         if scenario.cleans and not running.difference(scenario):
             return None  # the cleaner's rounds depend on the clock
-        if differs is not SILENCE:
-            self._restore(mutant)
-            if not running.difference(scenario):
-                return "seen"
+        if differs is not SILENCE and self._restore(running, mutant) and not running.difference(scenario):
+            return "seen"
         # The broker may be damaged, or slow: once more with a new one and a longer time limit.
         self.close()
         running = self._broker()
@@ -448,24 +457,39 @@ class MutantPlayer:
 
     def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
         """The result after scenarios with a restart, in which the broker starts with *mutant*."""
-        running = self._broker()
-        running.broker.starts_left = MOST_STARTS
-        running.replace(mutant.class_name, code, at_start=True)
-        try:
-            differing = [each for each, differs in play_restarts(running, self._restarting) if differs]
-        except NoBroker:
-            self.close()
+        differing = self._differing(mutant, code)
+        if differing is None:  # a start may fail by chance
+            differing = self._differing(mutant, code)
+        if differing is None:
             return mutant_result(mutant, "hang", [self._restarting[0].id])
         if differing:
             self.close()
             differing = self._without_mutant(differing)
         else:
-            self._restore(mutant)
+            self._restore(self._broker(), mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
+    def _differing(self, mutant: CodeMutant, code: Path) -> list[Expected] | None:
+        """The scenarios with a restart that *mutant* does not answer as recorded; None if the broker does not start."""
+        running = self._broker()
+        running.broker.starts_left = MOST_STARTS
+        try:
+            running.replace(mutant.class_name, code, at_start=True)
+            return [each for each, differs in play_restarts(running, self._restarting) if differs]
+        except (OSError, NoBroker):
+            self.close()
+            return None
+
     def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
-        """Those of *scenarios* that are answered as recorded without a mutant."""
-        return [each for each, differs in play_restarts(self._broker(), scenarios[:MOST_CASES]) if not differs]
+        """The first of *scenarios* that are answered as recorded without a mutant."""
+        for at in range(0, len(scenarios), MOST_CASES):
+            running = self._broker()
+            running.broker.starts_left = MOST_STARTS
+            if found := [
+                each for each, differs in play_restarts(running, scenarios[at : at + MOST_CASES]) if not differs
+            ]:
+                return found
+        return []
 
 
 _MAVEN: Final = ("mvn", "-B", "-q", "-C", "-Dstyle.color=never", "-Dbuilt={build}", "package")
@@ -504,7 +528,7 @@ class JavaBroker:
         """PIT's mutants of `CLASSES`."""
         return [msgspec.json.decode(line, type=CodeMutant) for line in self.tools.lines("BrokerMutants", *CLASSES)]
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """Play the scenarios to each of *mutants*.
 
         Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +126,7 @@ class JavaClient:
             raise CannotRun(f"the Java program ended with {done.returncode}: {_last_line(done.stderr)}")
         return done.stdout
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """The result of each of *mutants*; the Java program is started again after one that ends it."""
         numbers = {each.key: number for number, each in enumerate(self.mutants())} if mutants else {}
         cases = mutant_cases()

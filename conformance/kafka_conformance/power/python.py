@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,7 +33,7 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
-from typing import IO, Any, Final, NoReturn, Protocol
+from typing import IO, Any, Final, NoReturn, Protocol, cast
 
 import msgspec
 
@@ -228,26 +228,25 @@ def mutated_text(tree: Any, operator: str, occurrence: int) -> str:
 
 
 class ChangedModule(MetaPathFinder):
-    """An import hook that loads one module from another text."""
+    """An import hook that loads one module from other code."""
 
-    def __init__(self, module: str, path: Path, text: str) -> None:
-        self.module, self.path, self.text = module, path, text
+    def __init__(self, module: str, path: Path, code: CodeType) -> None:
+        self.module, self.path, self.code = module, path, code
 
     def find_spec(self, fullname: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
         """The spec of the changed module; None for all others."""
         if fullname != self.module:
             return None
-        loader = _TextLoader(fullname, str(self.path))
-        loader.text = self.text
+        loader = _CodeLoader(fullname, str(self.path))
+        loader.code = self.code
         return importlib.util.spec_from_file_location(fullname, self.path, loader=loader)
 
 
-class _TextLoader(SourceFileLoader):
-    text = ""
+class _CodeLoader(SourceFileLoader):
+    code: CodeType
 
     def get_code(self, _fullname: str) -> CodeType:
-        code: CodeType = compile(self.text, self.path, "exec", dont_inherit=True)
-        return code
+        return self.code
 
 
 class Exchange(Protocol):
@@ -554,6 +553,8 @@ def _observed(exchange: Exchange, units: Sequence[int], files: Sequence[str] = (
     at = 0
     while at < len(units):
         sent, _ = in_fork(partial(_observe_all, exchange, units[at:], files))
+        if not sent:
+            raise CannotRun("the unchanged codec does not load; the error is above")
         found = list(map(msgspec.json.Decoder(_Observed).decode, sent))
         yield from found
         at += len([each for each in found if each.unit != IMPORT]) + 1
@@ -668,7 +669,7 @@ class PythonTarget:
         placed = ((source, each) for source in self.sources() for each in placed_mutants(source))
         return [each.mutant for source, each in placed if not self._testee.compiles or source.is_plain(each.mutant)]
 
-    def run(self, mutants: Sequence[CodeMutant]) -> Iterator[MutantResult]:
+    def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """The results, from a process that has the codec loaded."""
         environment = dict(os.environ) | dict(self._testee.environment) | CHILD_ENVIRONMENT
         command = [sys.executable, "-m", __name__, self.name, self.package]
@@ -685,14 +686,14 @@ class PythonTarget:
 
 
 def _results_of(command: Sequence[str], requests: IO[bytes], environment: dict[str, str]) -> Iterator[MutantResult]:
-    with subprocess.Popen(command, stdin=requests, stdout=subprocess.PIPE, env=environment) as process:
+    with subprocess.Popen(command, stdin=requests, stdout=subprocess.PIPE, env=environment, process_group=0) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
                 yield msgspec.json.decode(line, type=MutantResult)
-        finally:
-            if process.poll() is None:
-                process.terminate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # it and its fork
+            raise
         if process.wait():
             raise CannotRun(f"the process that runs the mutants ended with exit code {process.returncode}")
 
@@ -731,9 +732,7 @@ class MutantRunner:
         if not units:
             return mutant_result(mutant, "not-reached")
         self._parsed(source)
-        sent, ended = in_fork(partial(self._try, source, placed, units))
-        status, cases = _outcome(sent, ended)
-        return mutant_result(mutant, status, cases)
+        return mutant_result(mutant, *_outcome(*in_fork(partial(self._try, source, placed, units))))
 
     def _reaching(self, source: MutatedSource, placed: Placed) -> list[int]:
         """The units that run the changed statement; all of them if it runs on import."""
@@ -746,39 +745,40 @@ class MutantRunner:
         return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
 
     def _try(self, source: MutatedSource, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
-        """Send each unit that begins, then the outcome."""
+        """Send that the import begins, and each unit that does; then the outcome."""
         text = mutated_text(self._parsed(source), placed.operator, placed.occurrence)
-        sys.meta_path.insert(0, ChangedModule(source.module, source.path, text))
+        try:
+            code = compile(text, source.path, "exec", dont_inherit=True)
+        except SyntaxError:
+            return send(b"no-program")
+        sys.meta_path.insert(0, ChangedModule(source.module, source.path, code))
         _restrict()
+        send(b"at")
         names, others = self._exchange.units, []
         try:
             with cpu_limit(IN_C):
                 answer = self._exchange.load()
         except BaseException:
-            return send(b"seen the module does not load")
+            return send(b"seen")
         for unit in units:
-            send(b"at " + names[unit].encode())
+            send(b"at\t" + names[unit].encode())
             try:
                 reply = _limited(answer, unit, max(LEAST_LIMIT, TIMES * self._behaviour.costs[unit]))
             except TimeUp:
-                return send(b"hang " + names[unit].encode())
+                return send(b"hang\t" + names[unit].encode())
             if sha256(reply).digest()[:_SHORT] == self._behaviour.replies[unit]:
                 continue
             if _graded(self._exchange, unit, reply) != self._behaviour.verdicts[unit]:
-                return send(b"seen " + names[unit].encode())
+                return send(b"seen\t" + names[unit].encode())
             others.append(names[unit])
         return send(b"\t".join([b"survived" if others else b"same-replies", *(each.encode() for each in others[:3])]))
 
 
 def _outcome(sent: Sequence[bytes], ended: bool) -> tuple[MutantStatus, list[str]]:
-    last = sent[-1].decode() if sent else ""
-    word, _, rest = last.partition(" ")
-    if ended and word in ("seen", "hang"):
-        return ("seen" if word == "seen" else "hang"), [rest]
-    if ended:
-        status, *others = last.split("\t")
-        return ("survived" if status == "survived" else "same-replies"), others
-    return "hang", [rest] if word == "at" else []
+    if not sent:  # the fork ended before it imported the mutant
+        raise CannotRun("the mutant could not be made; the error is above")
+    word, *units = sent[-1].decode().split("\t")
+    return (cast(MutantStatus, word) if ended else "hang"), [each for each in units if each]
 
 
 def main(arguments: list[str]) -> None:

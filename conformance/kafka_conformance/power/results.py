@@ -7,6 +7,7 @@ lines of the mutants that no case sees, and for each class how many were seen.
 from __future__ import annotations
 
 import fcntl
+import os
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,8 +33,8 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 REASONS: Final = Path(__file__).parent / "survivors"
 
 # seen: a verdict differs.  hang: it does not end, or ends the process.  survived: replies differ, and no verdict does.
-# same-replies: no reply differs.  not-reached: no case runs the line.
-MutantStatus = Literal["seen", "hang", "survived", "same-replies", "not-reached"]
+# same-replies: no reply differs.  not-reached: no case runs the line.  no-program: the changed text does not compile.
+MutantStatus = Literal["seen", "hang", "survived", "same-replies", "not-reached", "no-program"]
 STATUSES: Final[tuple[MutantStatus, ...]] = get_args(MutantStatus)
 SEEN: Final = frozenset({"seen", "hang"})
 SURVIVING: Final = frozenset({"survived", "same-replies"})
@@ -170,6 +171,8 @@ class MutantFile:
         self._file = path.open("ab", buffering=0)
         try:
             self._lock()
+            if path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
+                raise self._in_use()
             if path.stat().st_size:
                 self._resume()
             else:
@@ -182,7 +185,10 @@ class MutantFile:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Unusable(f"{self.path}: another run writes there; name another with --out") from None
+            raise self._in_use() from None
+
+    def _in_use(self) -> Unusable:
+        return Unusable(f"{self.path}: another run writes there; name another with --out")
 
     def _resume(self) -> None:
         data = _content(self.path)
@@ -197,8 +203,11 @@ class MutantFile:
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
         if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun
-            self._file.truncate(0)
-            self._file.write(b"".join(_encoder.encode(each) + b"\n" for each in (self.header, *self.known)))
+            with self._file:  # its lock is held until the new file is in its place
+                partial = _partial(self.path, (self.header, *self.known))
+                self._file = partial.open("ab", buffering=0)
+                self._lock()
+                partial.replace(self.path)
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
@@ -295,9 +304,14 @@ def write_kept_mutants(kept: KeptMutants, path: Path) -> None:
 
 def _write_lines(path: Path, lines: Iterable[msgspec.Struct]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    _partial(path, lines).replace(path)
+
+
+def _partial(path: Path, lines: Iterable[msgspec.Struct]) -> Path:
+    """The file that replaces *path* when *lines* are in it."""
     partial = path.with_name(f"{path.name}.partial")
     partial.write_bytes(b"".join(_encoder.encode(line) + b"\n" for line in lines))
-    partial.replace(path)
+    return partial
 
 
 def read_kept_mutants(path: Path) -> KeptMutants:
@@ -345,9 +359,12 @@ def read_coverage(path: Path) -> tuple[CoverageHeader, list[MethodCoverage]]:
     first, _, rest = _content(path).partition(b"\n")
     try:
         header = msgspec.json.decode(first, type=CoverageHeader)
-        return header, msgspec.json.Decoder(MethodCoverage).decode_lines(rest)
+        methods = msgspec.json.Decoder(MethodCoverage).decode_lines(rest)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise Unusable(f"{path}: no coverage: {error}") from error
+    if header.format != COVERAGE_FORMAT:
+        raise Unusable(f"{path}:1: the format is {header.format[:60]!r}, not {COVERAGE_FORMAT}")
+    return header, methods
 
 
 # --- reviewed reasons ----------------------------------------------------------------------------------------------
@@ -466,11 +483,12 @@ class MutantSum:
 
 @dataclass(frozen=True, slots=True)
 class TargetSum:
-    """The sums of a target: by class, in all, and its survivors with their reasons."""
+    """The sums of a target: by class, in all, its survivors with their reasons, and reasons of none of them."""
 
     kept: KeptMutants
     classes: Mapping[str, MutantSum]
     survivors: tuple[tuple[MutantResult, ReviewedReason | None], ...]
+    unused: tuple[ReviewedReason, ...]
     total: MutantSum = field(default_factory=MutantSum)
 
 
@@ -486,14 +504,15 @@ def summarise_mutants(kept: KeptMutants, reviews: ReviewFile) -> TargetSum:
             one.equivalent += 1
         else:
             one.holes += 1
-    found = TargetSum(kept, classes, survivors)
+    unused = tuple(each for each in reviews.mutant if not any(each is review for _, review in survivors))
+    found = TargetSum(kept, classes, survivors, unused)
     for one in classes.values():
         found.total.add(one)
     return found
 
 
 def _of_counts(counts: Mapping[str, int]) -> MutantSum:
-    total = sum(counts.values())
+    total = sum(counts.values()) - counts.get("no-program", 0)
     return MutantSum(total, total - counts.get("not-reached", 0), sum(counts.get(each, 0) for each in SEEN))
 
 
@@ -564,12 +583,15 @@ def _percent(share: float) -> str:
 def _section(each: TargetSum, about: str) -> Iterator[str]:
     header = each.kept.header
     yield f"## {header.target}\n"
+    classes = f" of the classes that match `{header.only}`" if header.only else ""
     drawn = (
-        f"a sample of {header.sample:,} of {header.population:,} mutants, seed {header.seed}"
+        f"a sample of {header.sample:,} of {header.population:,} mutants{classes}, seed {header.seed}"
         if header.sample
-        else "all mutants"
+        else f"all mutants{classes}"
     )
-    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.\n"
+    useless = sum(counts.get("no-program", 0) for counts in each.kept.counts.values())
+    left_out = f" Left out: {useless} whose text does not compile." if useless else ""
+    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.{left_out}\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|---|---|---|---|---|---|---|"
     rows: dict[str, MutantSum] = {}
@@ -589,9 +611,11 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
         yield "\n| hole | change | missing |\n|---|---|---|"
         for result, review in holes[:_MOST_ROWS]:
             place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
-            yield f"| {place} | {_cell(result.description)} | {_cell(review.reason)} |"
+            yield f"| {place} | {_cell(_cut(result.description))} | {_cell(review.reason)} |"
     if len(holes) > _MOST_ROWS:
         yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+    if each.unused:
+        yield f"\nReviewed reasons that no survivor of this result has: {len(each.unused)}."
 
 
 def _short(name: str) -> str:
@@ -599,8 +623,12 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2].partition("$")[0]
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHANGE else f"{text[: _CHANGE - 1]}…"
+
+
 def _cell(text: str) -> str:
-    return text[:_CHANGE].replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
 def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
@@ -613,31 +641,43 @@ def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: R
     yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
     yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
     grouped: dict[str, list[str]] = {}
+    missed: Counter[str] = Counter()
     for each in methods:
-        for line in each.missed:
+        for line, count in each.missed.items():
             review = reviews.of_branch(each, line)
+            reason = review.reason if review else "not reviewed"
+            missed[reason] += count
             place = f"`{_short(each.class_name)}.{each.method.partition('(')[0]}:{line}`"
-            grouped.setdefault(review.reason if review else "not reviewed", []).append(place)
+            grouped.setdefault(reason, []).append(place)
     if grouped:
         yield "| branches not taken | why |\n|---|---|"
-        largest = sorted(grouped.items(), key=lambda item: -len(item[1]))
-        for reason, places in largest[:_MOST_REASONS]:
+        largest = [reason for reason, _ in missed.most_common()]
+        for reason in largest[:_MOST_REASONS]:
+            places = grouped[reason]
             more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
             yield f"| {', '.join(places[:_MOST_PLACES])}{more} | {_cell(reason)} |"
         if len(largest) > _MOST_REASONS:
-            left = sum(len(places) for _, places in largest[_MOST_REASONS:])
+            left = sum(missed[reason] for reason in largest[_MOST_REASONS:])
             yield f"\n{left} more branches are not taken: `kafkaproof power coverage {target}`"
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:
-    """The page about all results kept in *folder*.
+    """The page about all results kept in *folder*; *about* raises `ValueError` for a target that it does not know.
 
     Raises:
-        Unusable: a kept result or a file of reasons has another form.
+        Unusable: a kept result or a file of reasons has another form, or is of another target than its name says.
     """
     files = sorted(folder.glob(f"*{SUFFIX}"))
     coverage = {header.target: methods for header, methods in map(read_coverage, files_of_coverage(files))}
-    kept = [read_kept_mutants(each) for each in files if not each.name.endswith(COVERAGE_SUFFIX)]
+    kept = []
+    for path in (each for each in files if not each.name.endswith(COVERAGE_SUFFIX)):
+        kept.append(read_kept_mutants(path))
+        if (target := kept[-1].header.target) != path.name.removesuffix(SUFFIX):
+            raise Unusable(f"{path}: is a result of {target[:60]!r}")
+        try:
+            about(target)
+        except ValueError as error:
+            raise Unusable(f"{path}: {error}") from error
     sums = [summarise_mutants(each, load_reviews(each.header.target, reasons)) for each in kept]
     return power_page(sums, coverage, lambda name: load_reviews(name, reasons), about)
 
