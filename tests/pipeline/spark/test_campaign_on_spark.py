@@ -110,8 +110,10 @@ def test_the_folder_is_that_of_a_campaign(fuzzed: CampaignSettings, tmp_path: Pa
     assert {find.key for find in deduplicated_findings(fuzzed.out)} <= set(findings)
     argv = [sys.executable, "-m", "kafkaproof", "fuzz", "report", "--dir", str(fuzzed.out), "--out", str(out)]
     assert subprocess.run(argv, check=False, capture_output=True).returncode == 1
-    new = sum(find.state == "new" for find in deduplicated_findings(fuzzed.out))
-    assert f"\n{new} new, 0 known, 0 gone. " in (out / "summary.md").read_text(encoding="utf-8")
+    # What kept results of kafka-python have, too, is known.
+    states = [find.state for find in deduplicated_findings(fuzzed.out)]
+    new, known = states.count("new"), states.count("known")
+    assert f"\n{new} new, {known} known, 0 gone. " in (out / "summary.md").read_text(encoding="utf-8")
     assert new > 5
 
 
