@@ -15,6 +15,11 @@ import pytest
 
 from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
+from kafka_brokers.scenarios.runner import producers_beside
+from kafka_brokers.wire.transactions import init_producer_id
+from kafka_conformance.runner.requests import select
+from kafka_corpus.scenario import Scenario
+from kafka_corpus.vectors import load_vectors
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
@@ -53,6 +58,20 @@ def test_apache_kafka(tmp_path: Path) -> None:
     assert report["findings"] == []
     assert (code, report["certified"], report["counts"]["skipped"]) == (0, True, 0)
     assert (tmp_path / "kafka" / "report.json").exists()
+
+
+def test_the_next_producer_id_may_be_in_a_payload(tmp_path: Path) -> None:
+    """Brokers count producer ids up: one that a scenario sends as that of another producer is passed over."""
+    only = "produce_transactions.two_producers_in_one_request*"
+    (case, *_) = select(load_vectors(), [only])
+    assert isinstance(case.input, Scenario)
+    (other,) = producers_beside(case.input)
+    with jvm.start_jvm(NEWEST) as broker:
+        with broker.client() as client:
+            while init_producer_id(client).producer_id < other - 1:
+                pass
+        code, report = certified(broker.bootstrap, tmp_path, "--only", only)
+    assert (code, report["findings"]) == (0, [])
 
 
 def test_command_of_the_readme(tmp_path: Path) -> None:

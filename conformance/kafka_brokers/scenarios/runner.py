@@ -43,6 +43,7 @@ from kafka_corpus.scenario import (
     producer_id,
 )
 from kafka_records import RecordFormatError
+from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
 from kafka_records.log import split_entries
 
@@ -50,6 +51,18 @@ from kafka_records.log import split_entries
 AT_ONCE: Final = 64
 # Enough for small records, and a broker has thousands of partitions here.
 SMALL: Final = {"segment.index.bytes": "16384"}
+
+
+def producers_beside(scenario: Scenario) -> set[int]:
+    """The producer ids of batches that a scenario sends to another partition, where they stay as they are."""
+    payloads = [step.beside for step in scenario.steps if isinstance(step, Produce) and step.beside is not UNSET]
+    field = BATCH_V2.field("producer_id")
+    return {
+        int.from_bytes(data[start + field.offset : start + field.offset + field.width], "big", signed=True)
+        for data in payloads
+        for start, _ in split_entries(data)
+        if data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2
+    }
 
 
 class Fresh:
@@ -131,6 +144,8 @@ class ScenarioRunner:
         self.answers: list[StepAnswer] = []
         self._scenario = scenario
         self._producers: dict[str, Producer] = {}
+        # Appended to the transactional id of a producer that had to be another one.
+        self._suffixes: dict[str, str] = {}
         retention = scenario.config.get(RETENTION)
         normal = Normal(now_ms(), {})
         self.normal = normal if retention is None else replace(normal, retention=int(retention))
@@ -241,13 +256,21 @@ class ScenarioRunner:
         return signed(payload, id_, epoch - step.epochs_back)
 
     def _transactional_id(self, alias: str) -> str:
-        return f"{self.partition.topic}-{self.partition.partition}-{alias}"
+        return f"{self.partition.topic}-{self.partition.partition}-{alias}{self._suffixes.get(alias, '')}"
 
     def init_producer_id(self, step: InitProducerId) -> StepAnswer:
-        """Ask for an id, or the next epoch."""
+        """Ask for an id, or the next epoch.
+
+        Brokers count ids up, so that one can be that of data which the scenario sends beside this producer's: then
+        a further producer takes its place.
+        """
         name = self._transactional_id(step.producer) if step.transactional else None
         known = step.producer in self._producers
-        producer = self._producers[step.producer] = init_producer_id(self.client, name)
+        producer = init_producer_id(self.client, name)
+        if not known and producer.producer_id in producers_beside(self._scenario):
+            self._suffixes[step.producer] = "-further"
+            return self.init_producer_id(step)
+        self._producers[step.producer] = producer
         if not known:
             index = producer_id(len(self.normal.producers))
             self.normal = replace(self.normal, producers={**self.normal.producers, producer.producer_id: index})
