@@ -1,7 +1,9 @@
 """Testees with a recipe: read, built once, skipped where a toolchain is missing, and known by name."""
 
 import json
+import re
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,15 +187,20 @@ def test_a_build_that_takes_long(
 ) -> None:
     """Its last line is reported now and then; at the limit it is ended, with the processes that it started."""
     monkeypatch.setattr(recipe, "PROGRESS_SECONDS", 0.1)
-    monkeypatch.setattr(recipe, "BUILD_TIME_LIMIT", 0.4)
+    monkeypatch.setattr(recipe, "BUILD_TIME_LIMIT", 2.5)
     path = toys / "testees" / "toy" / "testee.toml"
     child = toys / "child"
     path.write_text(path.read_text().replace("cp * {build}", f"echo Compiling x; sleep 60 & echo $! > {child}; wait"))
 
-    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0 within 0\.4 s \(log: "):
+    with pytest.raises(BuildError, match=r"^sh did not build toy 1\.0 within 2\.5 s \(log: "):
         recipe.build_testee(toy(toys))
-    assert "still building toy 1.0: 0 s, Compiling x\n" in capsys.readouterr().err
-    assert not Path("/proc", child.read_text().strip(), "exe").exists()
+    assert re.search(r"still building toy 1\.0: \d s, Compiling x\n", capsys.readouterr().err)
+    # It was killed; that it is gone takes a moment on a busy machine.
+    started = Path("/proc", child.read_text().strip(), "exe")
+    limit = time.monotonic() + 30
+    while started.exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not started.exists()
 
 
 def test_a_missing_toolchain_is_reported(toys: Path) -> None:
