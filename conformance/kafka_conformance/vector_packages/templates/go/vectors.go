@@ -111,7 +111,10 @@ type Step struct {
 	Data, Again, Beside                      []byte
 	APIVersion                               int `json:"api_version"`
 	Acks                                     int
-	EpochsBack                               int `json:"epochs_back"`
+	EpochsBack                               int  `json:"epochs_back"`
+	EpochsAhead                              *int `json:"epochs_ahead"` // of a marker; nil is 1
+	CoordinatorEpoch                         int  `json:"coordinator_epoch"`
+	TransactionVersion                       int  `json:"transaction_version"`
 	Transactional, Commit, Clean, Cut, Fatal bool
 	Offset, Timestamp, At                    int64
 	MaxBytes                                 *int `json:"max_bytes"`

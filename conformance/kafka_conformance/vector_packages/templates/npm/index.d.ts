@@ -103,6 +103,10 @@ export interface Step {
   acks?: number
   producer?: string
   epochs_back?: number
+  /** Of a marker; 1 where it is left out. */
+  epochs_ahead?: number
+  coordinator_epoch?: number
+  transaction_version?: number
   transactional?: boolean
   topic?: string
   commit?: boolean

@@ -157,6 +157,10 @@ pub struct Step {
     pub acks: i16,
     pub producer: String,
     pub epochs_back: i16,
+    /// Of a marker; `None` is 1.
+    pub epochs_ahead: Option<i16>,
+    pub coordinator_epoch: i32,
+    pub transaction_version: i8,
     pub transactional: bool,
     pub topic: String,
     pub commit: bool,
