@@ -77,7 +77,11 @@ def test_a_pause_of_the_whole_machine_is_no_time_of_the_testee(script: Script, s
     watch._at -= 30
     watch.look()
 
-    assert MOST_BETWEEN <= watch.own_seconds() < 2 * MOST_BETWEEN
+    assert watch._first is not None
+    assert watch._last is not None
+    # A crowded machine lets the testee wait for a CPU, which is no time of its own either.
+    queued = watch._last.queued - watch._first.queued
+    assert MOST_BETWEEN - queued <= watch.own_seconds() < 2 * MOST_BETWEEN
 
 
 @pytest.mark.parametrize(("passed", "together", "own"), [(12.0, True, 5.0), (4.0, True, 4.0), (10.0, False, 2.0)])
