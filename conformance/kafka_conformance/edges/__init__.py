@@ -11,7 +11,6 @@ header, and one line for each cell, written when the cell is known.
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -317,7 +316,7 @@ class EdgeWriter:
         # Whole or not at all: the end of a killed run is cut off here.
         made = path.with_suffix(".part")
         made.write_bytes(b"".join(line + b"\n" for line in lines))
-        os.replace(made, path)
+        made.replace(path)
 
     def add(self, cell: EdgeCell) -> None:
         """Append *cell*."""

@@ -85,7 +85,7 @@ def edge_module(kind: str) -> EdgeModule:
     """The module that runs *kind*.  Raises `BadEdgesError`."""
     if kind not in MODULES:
         raise BadEdgesError(f"the table {find_kind(kind).id} is filled by another command; see {find_kind(kind).page}")
-    module: EdgeModule = import_module(MODULES[kind])  # type: ignore[assignment]
+    module: EdgeModule = import_module(MODULES[kind])
     return module
 
 
