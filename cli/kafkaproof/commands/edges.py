@@ -226,7 +226,7 @@ def _paragraph(text: str) -> None:
 @click.option("--again", is_flag=True, help="Run also rows that have a result.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
               help="Columns at the same time.")  # fmt: skip
-def run_command(
+def run_table(
     kind: EdgeKind, columns: tuple[str, ...], folder: Path, rows: tuple[str, ...], again: bool, jobs: int
 ) -> NoReturn:
     """Run the rows of the table KIND that have no result yet, for each COLUMN or for all.
