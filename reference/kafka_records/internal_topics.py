@@ -57,6 +57,7 @@ class Slot(NamedTuple):
         many: whether it is an array of that.
         nullable: whether it may be null.
         compact: whether lengths are unsigned varints (KIP-482).
+        tagged: whether it is a tagged field.
         holds: the message of the consumer protocol that its bytes hold, or empty.
         inner: the fields of a struct.
     """
@@ -66,15 +67,20 @@ class Slot(NamedTuple):
     many: bool
     nullable: bool
     compact: bool
+    tagged: bool
     holds: str
     inner: VersionLayout | None
 
 
 class VersionLayout(NamedTuple):
-    """The fields of a struct in one version: those that are always there, and tagged ones by their tag."""
+    """The fields of a struct in one version: those that are always there, and tagged ones by their tag.
+
+    *foreign* are the tags of fields that only other versions have.
+    """
 
     plain: tuple[Slot, ...]
     tagged: dict[int, Slot]
+    foreign: frozenset[int]
     flexible: bool
 
 
@@ -217,14 +223,26 @@ def _layout(fields: tuple[dict[str, Any], ...], version: int, flexible: bool) ->
     for each in fields:
         if not _has(each.get("versions", (0, INT16_MAX)), version):
             continue
-        inner = _layout(tuple(each["fields"]), version, flexible) if "fields" in each else None
-        nullable = _has(each.get("nullable", NO_VERSION), version)
-        slot = Slot(each["name"], each["type"], "many" in each, nullable, flexible, each.get("holds", ""), inner)
-        if _has(each.get("tagged", NO_VERSION), version):
+        slot = _slot(each, version, flexible)
+        if slot.tagged:
             tagged[each["tag"]] = slot
         else:
             plain.append(slot)
-    return VersionLayout(tuple(plain), tagged, flexible)
+    foreign = {each["tag"] for each in fields if "tag" in each} - tagged.keys()
+    return VersionLayout(tuple(plain), tagged, frozenset(foreign), flexible)
+
+
+def _slot(each: dict[str, Any], version: int, flexible: bool) -> Slot:
+    return Slot(
+        name=each["name"],
+        type=each["type"],
+        many="many" in each,
+        nullable=_has(each.get("nullable", NO_VERSION), version),
+        compact=flexible,
+        tagged=_has(each.get("tagged", NO_VERSION), version),
+        holds=each.get("holds", ""),
+        inner=_layout(tuple(each["fields"]), version, flexible) if "fields" in each else None,
+    )
 
 
 def _has(versions: Versions, version: int) -> bool:
@@ -278,8 +296,8 @@ def read_one(
     """Read one value of the type of *slot*, which in an array is an element."""
     if slot.inner is not None:
         if slot.nullable and not element:
-            marker, at = read_fixed(data, at, INT8, f"{name}_present", reading)
-            if marker < 0:
+            present, at = read_presence(data, at, slot, reading)
+            if not present:
                 return None, at
         with reading.part(name, name.replace("_", " "), at):
             return read_fields(data, at, slot.inner, reading)
@@ -290,6 +308,17 @@ def read_one(
         reading.span(name, at, end, "uuid", uuid_text(raw))
         return uuid_text(raw), end
     return read_content(data, at, slot, name, reading)
+
+
+def read_presence(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[bool, int]:
+    """Read whether a nullable struct is there: a byte from 0 on, of a tagged field an unsigned varint from 1 on."""
+    if not slot.tagged:
+        number, at = read_fixed(data, at, INT8, f"{slot.name}_present", reading)
+        return number >= 0, at
+    # MessageDataGenerator#generateStructReader; KIP-893 has the byte only.
+    number, end = read_unsigned(data, at)
+    reading.span(f"{slot.name}_present", at, end, "count", number)
+    return number > 0, end
 
 
 def read_fixed(data: bytes, at: int, struct: Struct, name: str, reading: Reading) -> tuple[Any, int]:
@@ -359,6 +388,9 @@ def read_tags(data: bytes, at: int, layout: VersionLayout, fields: Fields, readi
             with reading.part(f"tagged_fields[{index}]", f"tagged field {index}", at):
                 tag, at = read_count(data, at, "tag", reading)
                 size, at = read_count(data, at, "size", reading)
+                if tag in layout.foreign:
+                    message = f"tag {tag} is of a field that this version does not have"
+                    raise RecordFormatError("malformed", message, path="tag", offset=at, rule="TOP-07")
                 if tag in layout.tagged:
                     at = _read_tagged(data, at, size, layout.tagged[tag], fields, reading)
                 else:

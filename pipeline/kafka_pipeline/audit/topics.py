@@ -1,4 +1,4 @@
-"""Keys and values in internal topics: what a coordinator or KRaft refuses, passes over or misreads when it loads them."""
+"""Keys and values in internal topics: what a coordinator or KRaft refuses, passes over or misreads as it loads them."""
 
 from __future__ import annotations
 
