@@ -42,9 +42,9 @@ TOPICS: Final = (
 EMBEDDED: Final = ("ConsumerProtocolSubscription", "ConsumerProtocolAssignment")
 # Fields of bytes that hold a message of the consumer protocol.
 HOLDS: Final = {
-    ("GroupMetadataValue", "Subscription"): "ConsumerProtocolSubscription",
-    ("GroupMetadataValue", "Assignment"): "ConsumerProtocolAssignment",
-    ("ConsumerGroupMemberMetadataValue", "Metadata"): "ConsumerProtocolSubscription",
+    ("GroupMetadataValue", "subscription"): "ConsumerProtocolSubscription",
+    ("GroupMetadataValue", "assignment"): "ConsumerProtocolAssignment",
+    ("ConsumerGroupMemberMetadataValue", "metadata"): "ConsumerProtocolSubscription",
 }
 
 Schema = Mapping[str, Any]
@@ -144,8 +144,8 @@ def _field(field: Schema, message: str, structs: Mapping[str, Any], valid: str) 
         described["nullable"] = list(nullable)
     if (tagged := span(field.get("taggedVersions", "none"))) != NEVER:
         described["tagged"], described["tag"] = list(tagged), int(field["tag"])
-    if (message, field["name"]) in HOLDS:
-        described["holds"] = HOLDS[message, field["name"]]
+    if (message, described["name"]) in HOLDS:
+        described["holds"] = HOLDS[message, described["name"]]
     if inner:
         described["fields"] = [_field(each, message, structs, "0+") for each in inner]
     return described
