@@ -101,7 +101,7 @@ def topic_of_schema(schema: Schema) -> str | None:
 
 def _take(found: dict[str, Described], schema: Schema, release: str) -> None:
     """Add a message, unless a newer release has it; then both have to agree on versions that both have."""
-    described = describe(schema)
+    described = message_entry(schema)
     newer = found.setdefault(described["name"], described)
     if newer is described:
         described["release"] = release
@@ -112,11 +112,11 @@ def _take(found: dict[str, Described], schema: Schema, release: str) -> None:
             raise NoBroker(f"{described['name']} {version} of Kafka {release} is not that of {newer['release']}")
 
 
-def describe(schema: Schema) -> Described:
+def message_entry(schema: Schema) -> Described:
     """A message in the words of the table."""
     name, topic = schema["name"], topic_of_schema(schema)
     structs = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
-    first, last = span(schema["validVersions"])
+    first, last = version_range(schema["validVersions"])
     id_ = schema.get("apiKey")
     if topic not in (None, "embedded") and id_ is None:
         # Before 4.1 the version of a key was what is its type now; versions 0 and 1 of a commit's were one layout.
@@ -124,7 +124,7 @@ def describe(schema: Schema) -> Described:
     if name.endswith("Key"):
         first = last = 0
     fields = [_field(each, name, structs, schema["validVersions"]) for each in schema["fields"]]
-    flexible = span(schema.get("flexibleVersions", "none"))[0]
+    flexible = version_range(schema.get("flexibleVersions", "none"))[0]
     return {"name": name, "topic": topic, "id": id_, "versions": [first, last], "flexible": flexible, "fields": fields}
 
 
@@ -132,7 +132,7 @@ def _field(field: Schema, message: str, structs: Mapping[str, Any], valid: str) 
     kind, many = field["type"].removeprefix("[]"), field["type"].startswith("[]")
     inner = field.get("fields") or structs.get(kind)
     # A tagged field without versions has those in which it is tagged (FieldSpec).
-    versions = span(field.get("versions", field.get("taggedVersions", valid)))
+    versions = version_range(field.get("versions", field.get("taggedVersions", valid)))
     if message.endswith("Key"):
         versions = (0, NO_LIMIT)
     described: Described = {"name": snake(field["name"]), "type": "struct" if inner else kind}
@@ -140,9 +140,9 @@ def _field(field: Schema, message: str, structs: Mapping[str, Any], valid: str) 
         described["many"] = True
     if versions != (0, NO_LIMIT):
         described["versions"] = list(versions)
-    if (nullable := span(field.get("nullableVersions", "none"))) != NEVER:
+    if (nullable := version_range(field.get("nullableVersions", "none"))) != NEVER:
         described["nullable"] = list(nullable)
-    if (tagged := span(field.get("taggedVersions", "none"))) != NEVER:
+    if (tagged := version_range(field.get("taggedVersions", "none"))) != NEVER:
         described["tagged"], described["tag"] = list(tagged), int(field["tag"])
     if (message, described["name"]) in HOLDS:
         described["holds"] = HOLDS[message, described["name"]]
@@ -154,10 +154,10 @@ def _field(field: Schema, message: str, structs: Mapping[str, Any], valid: str) 
 NEVER: Final = (NO_LIMIT, -1)
 
 
-def span(versions: str) -> tuple[int, int]:
+def version_range(versions: str) -> tuple[int, int]:
     """The first and the last version that a text names.
 
-    >>> span("2+"), span("0-3"), span("5"), span("none")
+    >>> version_range("2+"), version_range("0-3"), version_range("5"), version_range("none")
     ((2, 32767), (0, 3), (5, 5), (32767, -1))
     """
     found = VERSIONS.fullmatch(versions)

@@ -116,7 +116,7 @@ class Remark(NamedTuple):
 SpanKind = Literal["fixed", "length", "count", "string", "bytes", "uuid", "open", "close"]
 
 
-class Span(NamedTuple):
+class FieldSpan(NamedTuple):
     """Bytes that were read: a name, where they start and end, what kind they are and their value.
 
     `open` and `close` enclose the fields of a struct, and take no bytes; the value of `open` is its title.
@@ -130,8 +130,8 @@ class Span(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reading:
-    """What is noted while fields are read.
+class FieldReading:
+    """Notes that are taken while fields are read.
 
     Attributes:
         room: bytes of memory that may still be used.
@@ -141,7 +141,7 @@ class Reading:
     """
 
     room: int
-    spans: list[Span] | None = None
+    spans: list[FieldSpan] | None = None
     remarks: list[Remark] = field(default_factory=list)
     embedded: bool = True
 
@@ -149,7 +149,7 @@ class Reading:
         """Note bytes, if they are wanted."""
         if self.spans is not None:
             self.room = pay(self.room, SPAN_COST, offset=start)
-            self.spans.append(Span(name, start, end, kind, value))
+            self.spans.append(FieldSpan(name, start, end, kind, value))
 
     @contextmanager
     def part(self, name: str, title: str, at: int) -> Iterator[None]:
@@ -252,7 +252,7 @@ def _has(versions: Versions, version: int) -> bool:
 # ---- fields ----
 
 
-def read_fields(data: bytes, at: int, layout: VersionLayout, reading: Reading) -> tuple[Fields, int]:
+def read_fields(data: bytes, at: int, layout: VersionLayout, reading: FieldReading) -> tuple[Fields, int]:
     """Read the fields of a struct (TOP-04), and the tagged fields after them."""
     fields: Fields = {}
     for slot in layout.plain:
@@ -260,7 +260,7 @@ def read_fields(data: bytes, at: int, layout: VersionLayout, reading: Reading) -
     return fields, (read_tags(data, at, layout, fields, reading) if layout.flexible else at)
 
 
-def read_slot(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[Any, int]:
+def read_slot(data: bytes, at: int, slot: Slot, reading: FieldReading) -> tuple[Any, int]:
     """Read one field; its name is in the path of errors."""
     try:
         if slot.many:
@@ -274,9 +274,9 @@ def read_slot(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[Any, 
     return value, at
 
 
-def read_array(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[tuple[Any, ...] | None, int]:
+def read_array(data: bytes, at: int, slot: Slot, reading: FieldReading) -> tuple[tuple[Any, ...] | None, int]:
     """Read a count and as many elements; a count above the bytes that are left is refused (TOP-05)."""
-    count, at = read_length(data, at, slot, f"{slot.name}_count", "count", reading)
+    count, at = read_size(data, at, slot, f"{slot.name}_count", "count", reading)
     if count is None:
         return None, at
     found = []
@@ -291,7 +291,7 @@ def read_array(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[tupl
 
 
 def read_one(
-    data: bytes, at: int, slot: Slot, name: str, reading: Reading, *, element: bool = False
+    data: bytes, at: int, slot: Slot, name: str, reading: FieldReading, *, element: bool = False
 ) -> tuple[Any, int]:
     """Read one value of the type of *slot*, which in an array is an element."""
     if slot.inner is not None:
@@ -310,7 +310,7 @@ def read_one(
     return read_content(data, at, slot, name, reading)
 
 
-def read_presence(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[bool, int]:
+def read_presence(data: bytes, at: int, slot: Slot, reading: FieldReading) -> tuple[bool, int]:
     """Read whether a nullable struct is there: a byte from 0 on, of a tagged field an unsigned varint from 1 on."""
     if not slot.tagged:
         number, at = read_fixed(data, at, INT8, f"{slot.name}_present", reading)
@@ -321,7 +321,7 @@ def read_presence(data: bytes, at: int, slot: Slot, reading: Reading) -> tuple[b
     return number > 0, end
 
 
-def read_fixed(data: bytes, at: int, struct: Struct, name: str, reading: Reading) -> tuple[Any, int]:
+def read_fixed(data: bytes, at: int, struct: Struct, name: str, reading: FieldReading) -> tuple[Any, int]:
     """Read a number or a boolean, which is true for every byte but 0."""
     if at + struct.size > len(data):
         take(data, at, struct.size, field="", rule="TOP-04")
@@ -331,10 +331,10 @@ def read_fixed(data: bytes, at: int, struct: Struct, name: str, reading: Reading
 
 
 def read_content(
-    data: bytes, at: int, slot: Slot, name: str, reading: Reading
+    data: bytes, at: int, slot: Slot, name: str, reading: FieldReading
 ) -> tuple[str | bytes | Fields | None, int]:
     """Read a string or bytes; a string that is not UTF-8 has U+FFFD for what is not (TOP-06)."""
-    size, at = read_length(data, at, slot, f"{name}_length", "length", reading)
+    size, at = read_size(data, at, slot, f"{name}_length", "length", reading)
     if size is None:
         return None, at
     if slot.holds and reading.embedded and size:
@@ -348,8 +348,8 @@ def read_content(
     return raw, end
 
 
-def read_length(
-    data: bytes, at: int, slot: Slot, name: str, kind: SpanKind, reading: Reading
+def read_size(
+    data: bytes, at: int, slot: Slot, name: str, kind: SpanKind, reading: FieldReading
 ) -> tuple[int | None, int]:
     """Read a length or count; a negative one is null, where the field may be null (TOP-05)."""
     if slot.compact:
@@ -378,7 +378,7 @@ def read_unsigned(data: bytes, at: int) -> tuple[int, int]:
     return wrap_int32(number), at
 
 
-def read_tags(data: bytes, at: int, layout: VersionLayout, fields: Fields, reading: Reading) -> int:
+def read_tags(data: bytes, at: int, layout: VersionLayout, fields: Fields, reading: FieldReading) -> int:
     """Read tagged fields; the bytes of those without a layout are kept (TOP-07)."""
     count, start = read_count(data, at, "tagged_fields", reading)
     at = start
@@ -406,7 +406,7 @@ def read_tags(data: bytes, at: int, layout: VersionLayout, fields: Fields, readi
     return at
 
 
-def _read_tagged(data: bytes, at: int, size: int, slot: Slot, fields: Fields, reading: Reading) -> int:
+def _read_tagged(data: bytes, at: int, size: int, slot: Slot, fields: Fields, reading: FieldReading) -> int:
     """Read a tagged field as if it had no size, as Kafka does; another size is a remark (TOP-07)."""
     fields[slot.name], end = read_slot(data, at, slot, reading)
     if end - at != size:
@@ -415,7 +415,7 @@ def _read_tagged(data: bytes, at: int, size: int, slot: Slot, fields: Fields, re
     return end
 
 
-def read_count(data: bytes, at: int, name: str, reading: Reading) -> tuple[int, int]:
+def read_count(data: bytes, at: int, name: str, reading: FieldReading) -> tuple[int, int]:
     """Read an unsigned varint that may not be negative."""
     number, end = read_unsigned(data, at)
     reading.span(name, at, end, "count", number)
@@ -424,9 +424,9 @@ def read_count(data: bytes, at: int, name: str, reading: Reading) -> tuple[int, 
     return number, end
 
 
-def read_embedded(raw: bytes, start: int, slot: Slot, name: str, reading: Reading) -> Fields | bytes:
+def read_embedded(raw: bytes, start: int, slot: Slot, name: str, reading: FieldReading) -> Fields | bytes:
     """Read a subscription or assignment of the consumer protocol; bytes that are none stay bytes (TOP-13)."""
-    inner = Reading(reading.room, None if reading.spans is None else [])
+    inner = FieldReading(reading.room, None if reading.spans is None else [])
     try:
         version, at = read_fixed(raw, 0, INT16, "version", inner)
         if version < 0:
@@ -465,7 +465,7 @@ def decode_topic_record(topic: str, key: bytes | None, value: bytes | None) -> T
         RecordFormatError: key or value cannot be read; its path begins with `key` or `value`, and its offset
             counts from the start of that.
     """
-    reading = Reading(budget((key or b"") + (value or b""), DEFAULT))
+    reading = FieldReading(budget((key or b"") + (value or b""), DEFAULT))
     if topic == CLUSTER_METADATA and key is not None:
         raise RecordFormatError("malformed", "a metadata record with a key", path="key", offset=0, rule="KRF-12")
     if topic in METADATA:
@@ -478,7 +478,7 @@ def decode_topic_record(topic: str, key: bytes | None, value: bytes | None) -> T
     return TopicRecord(topic, table.name.removesuffix("Key"), fields, version, content, tuple(reading.remarks))
 
 
-def decode_record_key(topic: str, key: bytes | None, reading: Reading) -> tuple[int, Fields | bytes]:
+def decode_record_key(topic: str, key: bytes | None, reading: FieldReading) -> tuple[int, Fields | bytes]:
     """The type and the fields of a coordinator's key; all of it as bytes if the type is unknown (TOP-01, TOP-02)."""
     with inside("key"):
         if key is None:
@@ -495,7 +495,7 @@ def decode_record_key(topic: str, key: bytes | None, reading: Reading) -> tuple[
 
 
 def decode_record_value(
-    topic: str, id_: int, value: bytes | None, reading: Reading
+    topic: str, id_: int, value: bytes | None, reading: FieldReading
 ) -> tuple[int | None, Fields | bytes | None]:
     """The version and the fields of a coordinator's value of a known type; null is a tombstone (TOP-03, TOP-14)."""
     if value is None:
@@ -514,14 +514,14 @@ def decode_record_value(
     return version, fields
 
 
-def _remark_rest(data: bytes, at: int, where: str, reading: Reading) -> None:
+def _remark_rest(data: bytes, at: int, where: str, reading: FieldReading) -> None:
     """Bytes after the last field, which a coordinator ignores (TOP-12)."""
     if at < len(data):
         message = f"{len(data) - at} bytes after the last field are ignored"
         reading.remarks.append(Remark("TOP-12", message, where, at))
 
 
-def decode_metadata(topic: str, value: bytes | None, reading: Reading) -> TopicRecord:
+def decode_metadata(topic: str, value: bytes | None, reading: FieldReading) -> TopicRecord:
     """A metadata record; an unknown type stays bytes, after a remark (TOP-08 to TOP-11)."""
     with inside("value"):
         if not value:
@@ -544,7 +544,7 @@ def decode_metadata(topic: str, value: bytes | None, reading: Reading) -> TopicR
     return TopicRecord(topic, table.name, None, version, fields, tuple(reading.remarks))
 
 
-def _nearest(table: MessageTable, version: int, reading: Reading) -> int:
+def _nearest(table: MessageTable, version: int, reading: FieldReading) -> int:
     """The version with whose fields Kafka reads *version*, which it does not check (TOP-10)."""
     first, last = table.versions
     if not first <= version <= last:
@@ -553,7 +553,7 @@ def _nearest(table: MessageTable, version: int, reading: Reading) -> int:
     return min(max(version, first), last)
 
 
-def read_short(data: bytes, at: int, name: str, reading: Reading) -> tuple[int, int]:
+def read_short(data: bytes, at: int, name: str, reading: FieldReading) -> tuple[int, int]:
     """Read an unsigned varint into an int16; one above its range is refused, one above an int32's is negative."""
     try:
         number, end = read_unsigned(data, at)
@@ -567,7 +567,7 @@ def read_short(data: bytes, at: int, name: str, reading: Reading) -> tuple[int, 
 
 
 def snapshot_fault(batches: tuple[Batch, Batch] | None) -> str:
-    """What is wrong with the first and the last batch of a snapshot of KRaft; empty if nothing is (TOP-15).
+    """The fault of the first or the last batch of a snapshot of KRaft; empty if both are right (TOP-15).
 
     *batches* is None for a snapshot without any.
     """

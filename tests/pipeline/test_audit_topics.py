@@ -91,10 +91,8 @@ def test_snapshots_are_judged(data: bytes, expected: list[tuple[str, str]], tmp_
 def test_one_snapshot_by_its_name(tmp_path: Path) -> None:
     """A snapshot can be audited by itself: its records, and its ends."""
     path = log_file(tmp_path, METADATA, snapshot(TOPIC + b"?", footer=False), SNAPSHOT)
-    assert [each.kind for each in findings(audit_directory(path, now_ms=NOW))] == [
-        "metadata_record",
-        "metadata_snapshot",
-    ]
+    kinds = {each.kind for each in findings(audit_directory(path, now_ms=NOW))}
+    assert kinds == {"metadata_record", "metadata_snapshot"}
 
 
 def test_snapshots_that_cannot_be_read(tmp_path: Path) -> None:

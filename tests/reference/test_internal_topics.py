@@ -13,13 +13,13 @@ from kafka_records import Batch, ControlRecord, Limits, Record, RecordFormatErro
 from kafka_records.internal_topics import (
     INTERNAL_TOPICS,
     METADATA,
-    Reading,
+    FieldReading,
     VersionLayout,
     decode_record_value,
     decode_topic_record,
     message_tables,
     read_fields,
-    read_length,
+    read_size,
     snapshot_fault,
     table_of,
     topic_of_path,
@@ -55,7 +55,7 @@ def both(topic: str, key: bytes | None, value: bytes | None) -> tuple[Any, list[
 
 
 def test_every_type_and_version_comes_back() -> None:
-    """What the layouts write is read as it was, in every version of every type, and every byte is explained."""
+    """Bytes that the layouts write are read as it was, in every version of every type, and every byte is explained."""
     for table, version in EVERY:
         for seed in range(6):
             fields = drawn(version_layout(table.name, version), Random(seed))
@@ -68,7 +68,7 @@ def test_every_type_and_version_comes_back() -> None:
                 assert (found.type, found.version, found.value) == (table.name, version, fields)
             else:
                 assert table.id is not None
-                reading = Reading(1 << 24, [])
+                reading = FieldReading(1 << 24, [])
                 assert decode_record_value(table.topic, table.id, data, reading) == (version, fields)
                 spans = [each for each in reading.spans or () if each.start < each.end]
                 assert b"".join(data[each.start : each.end] for each in spans) == data
@@ -199,7 +199,7 @@ def test_memory_is_bounded() -> None:
     layout = version_layout("PartitionChangeRecord", 0)
     many = unhex("01 05 00 00000001") + bytes(16) + unhex("808001") + unhex("6300") * 16384
     with pytest.raises(RecordFormatError, match="more memory") as caught:
-        read_fields(many, 3, layout, Reading(1 << 20))
+        read_fields(many, 3, layout, FieldReading(1 << 20))
     assert caught.value.kind == "limit"
     explained = explain(log_of((None, many)), topic=METADATA_LOG, limits=Limits(max_output_bytes=-(16 << 20) + 100_000))
     assert b"".join(each.raw for each in explained.section.fields) == explained.section.data
@@ -266,16 +266,16 @@ def test_snapshots_have_ends() -> None:
     ],
 )
 def test_topics_by_path(path: str, topic: str | None) -> None:
-    """The folder's name says which topic it is; a snapshot is KRaft's wherever it lies."""
+    """The folder's name says which topic it is; a snapshot is KRaft's in any folder."""
     assert topic_of_path(path) == topic
 
 
 def test_lengths_of_elements_may_not_be_null() -> None:
     """An array may be null where its strings may not."""
     (slot,) = [each for each in version_layout("PartitionChangeRecord", 0).tagged.values() if each.name == "isr"]
-    assert read_length(b"\x00", 0, slot, "isr_count", "count", Reading(1 << 20)) == (None, 1)
+    assert read_size(b"\x00", 0, slot, "isr_count", "count", FieldReading(1 << 20)) == (None, 1)
     with pytest.raises(RecordFormatError, match="null"):
-        read_length(b"\x00", 0, slot, "isr[0]_length", "length", Reading(1 << 20))
+        read_size(b"\x00", 0, slot, "isr[0]_length", "length", FieldReading(1 << 20))
 
 
 @pytest.mark.parametrize(("magic", "compression"), [(2, "none"), (2, "gzip"), (1, "none"), (1, "gzip"), (0, "none")])

@@ -18,8 +18,8 @@ from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words, content, length_of, size, text, timestamp
 from kafka_records.internal_topics import (
     METADATA,
-    Reading,
-    Span,
+    FieldReading,
+    FieldSpan,
     decode_metadata,
     decode_record_key,
     decode_record_value,
@@ -141,7 +141,7 @@ def write_topic_content(pen: Pen, topic: str, lengths: Callable[[Pen, str], int]
     return f"{table.name.removesuffix('Key')}{', a tombstone' if length < 0 else ''}"
 
 
-def metadata_type(topic: str, raw: bytes, reading: Reading) -> str | int:
+def metadata_type(topic: str, raw: bytes, reading: FieldReading) -> str | int:
     """The type of a metadata record."""
     return decode_metadata(topic, raw, reading).type
 
@@ -151,12 +151,12 @@ def unknown_type(type_: int | None) -> str:
     return "its type cannot be read" if type_ is None else f"unknown type {type_}"
 
 
-def write_topic_part(pen: Pen, name: str, length: int, read: Callable[[bytes, Reading], Any]) -> Any:
+def write_topic_part(pen: Pen, name: str, length: int, read: Callable[[bytes, FieldReading], Any]) -> Any:
     """Write the fields of a key or value, with what is wrong in the title; give what *read* gives, None if it fails."""
     pen.claim(name, max(length, 0))
     if length < 0:
         return None
-    raw, reading = pen.data[pen.at : pen.at + length], Reading(pen.ink.room, [])
+    raw, reading = pen.data[pen.at : pen.at + length], FieldReading(pen.ink.room, [])
     found, remarks, wrong = None, [], ""
     try:
         found = read(raw, reading)
@@ -170,7 +170,7 @@ def write_topic_part(pen: Pen, name: str, length: int, read: Callable[[bytes, Re
     return found
 
 
-def write_spans(pen: Pen, spans: Iterator[Span], group: str) -> None:
+def write_spans(pen: Pen, spans: Iterator[FieldSpan], group: str) -> None:
     """Write spans up to the end of the part in hand."""
     for name, start, end, kind, value in spans:
         if kind == "open":
@@ -192,7 +192,7 @@ TIMES: Final = ("timestamp", "timestamp_ms")
 
 
 def span_group(kind: str, name: str, group: str) -> Group:
-    """What a field is for."""
+    """The purpose of a field."""
     if kind in ("length", "count"):
         return "length"
     if name.endswith(TIMES):
