@@ -149,6 +149,23 @@ def lock_command(release: tuple[str, ...]) -> None:
         click.echo(f"{each.name}: {len(entries)} jars")
 
 
+@broker.command("schemas")
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the table is not what the jars have.")
+def schemas_command(check: bool) -> None:
+    """Write the table of the records of internal topics, from the message schemas in the jars of releases."""
+    from kafka_brokers.message_schemas import schemas_text
+
+    need_own_sources("kafkaproof broker schemas", "the table of this release stays as it is")
+    path = package_root().parents[1] / "reference" / "kafka_records" / "internal_topics.json"
+    text = schemas_text()
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != text:
+        raise click.ClickException(
+            "internal_topics.json is not what the jars have; `kafkaproof broker schemas` writes it"
+        )
+
+
 @broker.command("build")
 @click.argument("release")
 @click.option(
