@@ -8,6 +8,7 @@ const { CompressionTypes, Kafka, logLevel } = require('kafkajs')
 const { version } = require('kafkajs/package.json')
 const { Skipped, refusal, serve } = require('./lines.cjs')
 const { message } = require('./messages.js')
+const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
 const SHOWN = 12 << 20
@@ -26,6 +27,7 @@ async function answer(request) {
   if (request.op === 'hello') return hello()
   if (request.op === 'consume') return consume(request)
   if (request.op === 'produce') return produceAll(request)
+  if (request.op === 'recover') return serveRecovery(request, await pushing(request))
   throw new Skipped(`no operation ${request.op}`)
 }
 
@@ -96,6 +98,32 @@ async function connected(bootstrap, idempotent) {
   const producer = kafka(bootstrap).producer(idempotent ? { idempotent } : {})
   await producer.connect()
   return producer
+}
+
+/** A consumer in an application that goes on after errors, with default settings; one that has ended is replaced. */
+async function pushing({ bootstrap, topic, offset }) {
+  const inbox = new Inbox()
+  const client = new Kafka({ clientId: 'kafkaproof', brokers: [bootstrap], logLevel: logLevel.NOTHING })
+  let number = 0
+  async function start(from) {
+    const consumer = client.consumer({ groupId: `${topic}-${number++}` })
+    let ended = false
+    consumer.on(consumer.events.CRASH, ({ payload }) => {
+      ended = !payload.restart
+      inbox.push({ error: payload.error })
+    })
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    await consumer.run({ eachMessage: async ({ message: given }) => inbox.push(given) })
+    consumer.seek({ topic, partition: 0, offset: String(from) })
+    return { consumer, hasEnded: () => ended }
+  }
+  let running = await start(offset)
+  async function seek(to) {
+    if (running.hasEnded()) running = await start(to)
+    else running.consumer.seek({ topic, partition: 0, offset: String(to) })
+  }
+  return { inbox, seek, position: () => undefined }
 }
 
 /** The error that a consumer gave up over. */
