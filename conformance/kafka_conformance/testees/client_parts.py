@@ -207,7 +207,7 @@ def consume_and_recover(
 ) -> str:
     """The application's loop; it ends with the end record, or when its time is over."""
     deadline = time.monotonic() + request["limit_ms"] / 1000
-    silence, last, jumped = request["silence_ms"] / 1000, request["offset"] - 1, False
+    silence, last, tried, jumped = request["silence_ms"] / 1000, request["offset"] - 1, -1, False
     quiet = time.monotonic()
     while (now := time.monotonic()) < deadline:
         try:
@@ -225,9 +225,10 @@ def consume_and_recover(
                 deadline = min(deadline, quiet + request["after_error_ms"] / 1000)
                 time.sleep(0.1)
                 continue
-            target = next(each for each in (place.get("offset"), position, last + 1) if each is not None) + 1
-            application.seek(target)
-            emit({"sought": target, "why": "error"})
+            where = next(each for each in (place.get("offset"), position, last + 1) if each is not None)
+            tried = max(where + request["step"], tried + 1)
+            application.seek(tried)
+            emit({"sought": tried, "why": "error"})
         if request["seek"] and not jumped and now - quiet > silence:
             jumped, quiet = True, now
             application.seek(request["past"])

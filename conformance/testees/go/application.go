@@ -67,7 +67,7 @@ func serveRecovery(line []byte, start func(bootstrap, topic string, offset int64
 
 func goOn(app application, asked recoverRequest) string {
 	deadline, quiet := time.Now().Add(time.Duration(asked.Limit)*time.Millisecond), time.Now()
-	last, jumped, failed := asked.Offset-1, false, false
+	last, tried, jumped, failed := asked.Offset-1, int64(-1), false, false
 	for time.Now().Before(deadline) {
 		records, err := app.poll(500 * time.Millisecond)
 		for _, each := range records {
@@ -79,7 +79,7 @@ func goOn(app application, asked recoverRequest) string {
 		}
 		if err != nil {
 			quiet = time.Now()
-			target := report(app, err, last) + 1
+			target := max(report(app, err, last), tried+1)
 			if !asked.Seek {
 				if end := quiet.Add(time.Duration(asked.After) * time.Millisecond); !failed {
 					failed, deadline = true, end
@@ -87,10 +87,11 @@ func goOn(app application, asked recoverRequest) string {
 				time.Sleep(100 * time.Millisecond)
 				continue
 			}
+			tried = target
+			emit(map[string]any{"sought": target, "why": "error"})
 			if err := app.seek(target); err != nil {
 				emit(map[string]any{"error": map[string]any{"type": "seek", "message": err.Error()}})
 			}
-			emit(map[string]any{"sought": target, "why": "error"})
 		}
 		if asked.Seek && !jumped && time.Since(quiet) > time.Duration(asked.Silence)*time.Millisecond {
 			jumped, quiet = true, time.Now()

@@ -50,6 +50,7 @@ final class Recovery {
         long last = request.getLong("offset", 0) - 1;
         byte[] end = request.getString("end", "").getBytes(UTF_8);
         boolean seeks = request.getBoolean("seek", true);
+        long tried = -1;
         boolean jumped = false;
         while (System.currentTimeMillis() < deadline) {
             try {
@@ -65,8 +66,9 @@ final class Recovery {
                 quiet = System.currentTimeMillis();
                 long at = report(error);
                 if (seeks) {
-                    consumer.seek(partition, at + 1);
-                    emit(new JsonObject().add("sought", at + 1).add("why", "error"));
+                    tried = Math.max(at, tried + 1);
+                    consumer.seek(partition, tried);
+                    emit(new JsonObject().add("sought", tried).add("why", "error"));
                 } else {
                     deadline = Math.min(deadline, quiet + request.getLong("after_error_ms", 0));
                     pause();

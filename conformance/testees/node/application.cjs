@@ -49,6 +49,7 @@ async function recover(request, application) {
   let deadline = Date.now() + request.limit_ms
   let quiet = Date.now()
   let last = request.offset - 1
+  let tried = -1
   let jumped = false
   while (Date.now() < deadline) {
     for (const event of await application.inbox.poll(500)) {
@@ -66,7 +67,8 @@ async function recover(request, application) {
         deadline = Math.min(deadline, Date.now() + request.after_error_ms) // of the first error
         continue
       }
-      await go(application, (place.offset ?? position ?? last + 1) + 1, 'error')
+      tried = Math.max(place.offset ?? position ?? last + 1, tried + 1)
+      await go(application, tried, 'error')
       break
     }
     if (request.seek && !jumped && Date.now() - quiet > request.silence_ms) {
