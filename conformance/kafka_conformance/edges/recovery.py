@@ -79,8 +79,8 @@ SILENCE_SECONDS: Final = 15.0
 # What an application gets in all when it seeks, and when it polls on.
 SEEK_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 30.0
-# After its own limit, until a client that does not return is ended; on a busy machine all is slower.
-GRACE_SECONDS: Final = 10.0
+# Beyond a silence, until a client that does not return is ended; on a busy machine all is slower.
+GRACE_SECONDS: Final = 15.0
 # More fetches than this in ten seconds are a busy loop: a client that waits half a second sends 20.
 HOT: Final = 100
 MAX_LINE: Final = 1 << 23
@@ -384,15 +384,15 @@ def run_application(
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = _Watchdog(process, limit + GRACE_SECONDS)
+        watchdog = _Watchdog(process, SILENCE_SECONDS + GRACE_SECONDS)
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
             events = []
             for event in _events(process.stdout):
                 events.append(event)
-                if "error" in event.line and not seek and not watchdog.failed:
-                    watchdog.shorten(COUNTED_SECONDS + GRACE_SECONDS)
+                # After its last seek an application prints no more until its time is over.
+                watchdog.restart(limit if event.line.get("why") == "silence" else 0)
             hung = watchdog.fired
         except BrokenPipeError:
             events, hung = [], False
@@ -421,15 +421,15 @@ def _events(stdout: IO[bytes]) -> Iterator[RecoveryEvent]:
 
 
 class _Watchdog:
-    """Ends a process after so many seconds."""
+    """Ends a process that has printed nothing for so many seconds."""
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
-        self._process = process
-        self.fired = self.failed = False
-        self._start(seconds)
+        self._process, self._seconds = process, seconds
+        self.fired = False
+        self._start(0)
 
-    def _start(self, seconds: float) -> None:
-        self._timer = threading.Timer(seconds, self._fire)
+    def _start(self, more: float) -> None:
+        self._timer = threading.Timer(self._seconds + more, self._fire)
         self._timer.daemon = True
         self._timer.start()
 
@@ -437,11 +437,10 @@ class _Watchdog:
         self.fired = True
         _end(self._process)
 
-    def shorten(self, seconds: float) -> None:
-        """End it so many seconds after its first error."""
-        self.failed = True
+    def restart(self, more: float) -> None:
+        """Begin again, with so many seconds *more*, since it has printed something."""
         self.cancel()
-        self._start(seconds)
+        self._start(more)
 
     def cancel(self) -> None:
         """Let the process be."""
