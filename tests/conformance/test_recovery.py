@@ -72,7 +72,7 @@ def test_a_good_batch_is_to_be_delivered() -> None:
 def test_defaults_and_the_yardstick_are_no_fail() -> None:
     """A documented default is NON_STRICT; what Kafka's consumer does as well is INFO."""
     wrong = facts(**SILENT, wrong=[10])
-    assert judge_recovery(wrong, documented="It is documented.").grade == "NON_STRICT"
+    assert judge_recovery(wrong, excuse="It is documented.").grade == "NON_STRICT"
     assert judge_recovery(facts(before=[0]), java="withholds good records").grade == "INFO"
 
 
@@ -234,7 +234,7 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
                 msgspec.convert(cell.observed, RecoveryFacts),
                 readable=LOGS[row]().readable,
                 java=recovery.YARDSTICK.get(row, ""),
-                documented=recovery.DOCUMENTED.get((result.header.column, row), ""),
+                excuse=recovery.excuse_for(result.header.column, row),
             )
             assert (again.grade, again.outcome) == (cell.grade, cell.outcome), (result.label, row)
     (java,) = (result for result in results if result.header.column == "java-consumer")

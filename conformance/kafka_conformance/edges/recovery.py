@@ -598,15 +598,24 @@ def _fetches_while_stuck(log: DamagedLog, run: ApplicationRun) -> int:
     return sum(first <= at <= first + COUNTED_SECONDS and offset < log.past for at, offset in run.fetches)
 
 
-# Behaviour that a library documents as its default: by column and row, and what its documentation says.
-DOCUMENTED: Final[Mapping[tuple[str, str], str]] = {
-    ("confluent-kafka", row): "librdkafka compares checksums only with check.crcs=true, and documents that."
-    for row in ("wrong-crc", "wrong-crc-v1", "wrong-inner-crc-v1")
-}
+# Damage that no broker stores: kafka.log.LogValidator.validateRecord compares these checksums in a produce request.
+NOT_STORED: Final = "wrong-inner-crc-v1"
+
+
+def excuse_for(column: str, row: str) -> str:
+    """Why damaged values are not graded FAIL: a documented default, or no broker stores them; else empty."""
+    if column == "confluent-kafka" and row in ("wrong-crc", "wrong-crc-v1", NOT_STORED):
+        return "librdkafka compares checksums only with check.crcs=true, and documents that."
+    if row == NOT_STORED:
+        return "Brokers compare the checksums of inner messages when they are produced, and store none like this."
+    return ""
 
 
 # Where Kafka's own consumer does what would be a finding: the outcome is INFO, of any client.
 YARDSTICK: Final[Mapping[str, str]] = {"unknown-compression": "withholds good records"}
+
+
+DAMAGED_VALUE: Final = "delivers damaged value"
 
 
 class RecoveryVerdict(NamedTuple):
@@ -618,19 +627,19 @@ class RecoveryVerdict(NamedTuple):
 
 
 def judge_recovery(
-    facts: RecoveryFacts, *, readable: bool = False, java: str = "", documented: str = ""
+    facts: RecoveryFacts, *, readable: bool = False, java: str = "", excuse: str = ""
 ) -> RecoveryVerdict:
     """The grade of *facts*: FAIL for lost, wrong or repeated records, HOSTILE for a process that ends or hangs.
 
     *readable*: the batch is good, and is to be delivered; *java*: the outcome of Kafka's consumer where that is a
-    finding, too; *documented*: why this is the library's default.
+    finding, too; *excuse*: why damaged values are no FAIL.
     """
     judges = (_crash, _hang, _data, _stuck, _going_on)
     verdict = next(filter(None, (judge(facts) for judge in judges)), None) or _good(facts, readable)
     if verdict.outcome == java:
         return RecoveryVerdict("INFO", verdict.outcome, f"{verdict.detail} Kafka's own consumer does the same.")
-    if documented and verdict.grade == "FAIL":
-        return RecoveryVerdict("NON_STRICT", verdict.outcome, f"{verdict.detail} {documented}")
+    if excuse and verdict.outcome == DAMAGED_VALUE:
+        return RecoveryVerdict("NON_STRICT", verdict.outcome, f"{verdict.detail} {excuse}")
     return verdict
 
 
@@ -642,7 +651,7 @@ def _crash(facts: RecoveryFacts) -> RecoveryVerdict | None:
 
 def _data(facts: RecoveryFacts) -> RecoveryVerdict | None:
     if facts.wrong:
-        return RecoveryVerdict("FAIL", "delivers damaged value", f"{_offsets(facts.wrong)} came with another value.")
+        return RecoveryVerdict("FAIL", DAMAGED_VALUE, f"{_offsets(facts.wrong)} came with another value.")
     if facts.twice:
         return RecoveryVerdict("FAIL", "delivers twice", f"{_offsets(facts.twice)} came twice without a seek.")
     if facts.before and facts.error_count:
@@ -752,8 +761,8 @@ class RecoveryColumn:
         if any("error" in event.line for event in seeking.events):
             polling = run_application(self.argv, self.environment, log, seek=False)
         facts = facts_of(log, seeking, polling)
-        java, documented = YARDSTICK.get(row.id, ""), DOCUMENTED.get((plain, row.id), "")
-        verdict = judge_recovery(facts, readable=log.readable, java=java, documented=documented)
+        java, excuse = YARDSTICK.get(row.id, ""), excuse_for(plain, row.id)
+        verdict = judge_recovery(facts, readable=log.readable, java=java, excuse=excuse)
         observed = msgspec.to_builtins(facts)
         return EdgeCell(
             row=row.id, grade=verdict.grade, outcome=verdict.outcome, detail=said(verdict.detail), observed=observed
