@@ -579,7 +579,7 @@ def _names(errors: Sequence[Mapping[str, Any]], log: DamagedLog) -> list[str]:
         found.append("topic")
     if error.get("partition") is not None or re.search(rf"{TOPIC}\W{{0,3}}0|partition\W{{0,8}}0", text, re.IGNORECASE):
         found.append("partition")
-    numbers = set(re.findall(r"\boffset\W{0,5}(\d+)|[=:@]\s?(\d+)\b", text, re.IGNORECASE))
+    numbers = set(re.findall(r"\boffset(?: is)?\W{0,5}(\d+)|[=:@]\s?(\d+)\b", text, re.IGNORECASE))
     if error.get("offset") is not None or offsets & {number for pair in numbers for number in pair}:
         found.append("offset")
     return found
@@ -603,9 +603,11 @@ NOT_STORED: Final = "wrong-inner-crc-v1"
 
 
 def excuse_for(column: str, row: str) -> str:
-    """Why damaged values are not graded FAIL: a documented default, or no broker stores them; else empty."""
+    """Why a FAIL is NON_STRICT: a documented default, or damage that no broker stores; else empty."""
     if column == "confluent-kafka" and row in ("wrong-crc", "wrong-crc-v1", NOT_STORED):
         return "librdkafka compares checksums only with check.crcs=true, and documents that."
+    if column == "aiokafka-client" and row in ("huge-length", "cut-segment"):
+        return "aiokafka documents that `async for` logs such an error and does not raise it."
     if row == NOT_STORED:
         return "Brokers compare the checksums of inner messages when they are produced, and store none like this."
     return ""
@@ -613,9 +615,6 @@ def excuse_for(column: str, row: str) -> str:
 
 # Where Kafka's own consumer does what would be a finding: the outcome is INFO, of any client.
 YARDSTICK: Final[Mapping[str, str]] = {"unknown-compression": "withholds good records"}
-
-
-DAMAGED_VALUE: Final = "delivers damaged value"
 
 
 class RecoveryVerdict(NamedTuple):
@@ -632,13 +631,13 @@ def judge_recovery(
     """The grade of *facts*: FAIL for lost, wrong or repeated records, HOSTILE for a process that ends or hangs.
 
     *readable*: the batch is good, and is to be delivered; *java*: the outcome of Kafka's consumer where that is a
-    finding, too; *excuse*: why damaged values are no FAIL.
+    finding, too; *excuse*: why a FAIL is NON_STRICT.
     """
     judges = (_crash, _hang, _data, _stuck, _going_on)
     verdict = next(filter(None, (judge(facts) for judge in judges)), None) or _good(facts, readable)
     if verdict.outcome == java:
         return RecoveryVerdict("INFO", verdict.outcome, f"{verdict.detail} Kafka's own consumer does the same.")
-    if excuse and verdict.outcome == DAMAGED_VALUE:
+    if excuse and verdict.grade == "FAIL":
         return RecoveryVerdict("NON_STRICT", verdict.outcome, f"{verdict.detail} {excuse}")
     return verdict
 
@@ -651,7 +650,7 @@ def _crash(facts: RecoveryFacts) -> RecoveryVerdict | None:
 
 def _data(facts: RecoveryFacts) -> RecoveryVerdict | None:
     if facts.wrong:
-        return RecoveryVerdict("FAIL", DAMAGED_VALUE, f"{_offsets(facts.wrong)} came with another value.")
+        return RecoveryVerdict("FAIL", "delivers damaged value", f"{_offsets(facts.wrong)} came with another value.")
     if facts.twice:
         return RecoveryVerdict("FAIL", "delivers twice", f"{_offsets(facts.twice)} came twice without a seek.")
     if facts.before and facts.error_count:
