@@ -40,6 +40,7 @@ SILENT = {"errors": [], "error_count": 0, "position": None, "names": [], "sought
         ({"polled_past": True}, "NON_STRICT", "error, skips batch"),
         ({"silent": True}, "NON_STRICT", "error, then silence"),
         ({"after": [12], "ending": "time"}, "NON_STRICT", "cannot seek past"),
+        ({"after": [12]}, "NON_STRICT", "seek skips good records"),
         ({"before": [0, 1]}, "NON_STRICT", "withholds good records"),
         ({"wrong": [10]}, "FAIL", "delivers damaged value"),
         ({"twice": [6, 7]}, "FAIL", "delivers twice"),
@@ -240,6 +241,31 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
     (java,) = (result for result in results if result.header.column == "java-consumer")
     assert {cell.grade for cell in java.cells.values()} <= {"PASS", "INFO"}
     assert not list(edges.unreviewed({"recovery": results}))
+
+
+LETTERS = {"PASS": "ok", "INFO": "I", "NON_STRICT": "N", "FAIL": "F", "HOSTILE": "H", "not run": "–"}
+
+
+def grid() -> str:
+    """The table of the page: a letter for each cell."""
+    results = {result.header.column: result for result in edges.edge_results(KEPT)["recovery"]}
+    lines = [f"| | {' | '.join(LOGS)} |", f"|---|{'---|' * len(LOGS)}"]
+    for column in recovery.COLUMNS:
+        letters = [LETTERS[cell.grade] for cell in results[column].cells.values()]
+        lines.append(f"| {results[column].label} | {' | '.join(letters)} |")
+    return "\n".join(lines)
+
+
+def rows() -> str:
+    """The table of the page: what is damaged, and what is right."""
+    return "\n".join(f"| `{row.id}` | {row.title} | {row.right} |" for row in edges.find_kind("recovery").row)
+
+
+def test_the_page_has_the_kept_results() -> None:
+    """Both tables of docs/recovery.md are those of the results and of the kind."""
+    page = (KEPT.parent / "docs" / "recovery.md").read_text(encoding="utf-8")
+    assert f"<!-- grid -->\n{grid()}\n<!-- end of grid -->" in page
+    assert f"|---|---|---|\n{rows()}\n" in page
 
 
 def test_causes_are_sound() -> None:

@@ -614,7 +614,7 @@ def excuse_for(column: str, row: str) -> str:
 
 
 # Where Kafka's own consumer does what would be a finding: the outcome is INFO, of any client.
-YARDSTICK: Final[Mapping[str, str]] = {"unknown-compression": "withholds good records"}
+YARDSTICK: Final = {"unknown-compression": "withholds good records", "record-count": "seek skips good records"}
 
 
 class RecoveryVerdict(NamedTuple):
@@ -689,7 +689,12 @@ def _stuck(facts: RecoveryFacts) -> RecoveryVerdict | None:
 def _going_on(facts: RecoveryFacts) -> RecoveryVerdict | None:
     if not facts.error_count:
         return None
-    if facts.after or facts.ending != "end":
+    if facts.after and facts.ending == "end":
+        detail = (
+            f"The position at the error is {facts.position}; with the seek past it {_offsets(facts.after)} is lost."
+        )
+        return RecoveryVerdict("NON_STRICT", "seek skips good records", detail)
+    if facts.ending != "end":
         detail = f"After {facts.error_count} errors the application got no further; it sought {_offsets(facts.sought)}."
         return RecoveryVerdict("NON_STRICT", "cannot seek past", detail)
     if facts.silent:

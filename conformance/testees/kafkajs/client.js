@@ -100,29 +100,34 @@ async function connected(bootstrap, idempotent) {
   return producer
 }
 
-/** A consumer in an application that goes on after errors, with default settings; one that has ended is replaced. */
+/**
+ * A consumer in an application that goes on after errors, with default settings. One that has crashed takes no seek until
+ * it has started again, from committed offsets, so another one replaces it.
+ */
 async function pushing({ bootstrap, topic, offset }) {
   const inbox = new Inbox()
   const client = new Kafka({ clientId: 'kafkaproof', brokers: [bootstrap], logLevel: logLevel.NOTHING })
   let number = 0
+  let running
   async function start(from) {
     const consumer = client.consumer({ groupId: `${topic}-${number++}` })
-    let ended = false
+    const own = { consumer, hasCrashed: false }
+    running = own
     consumer.on(consumer.events.CRASH, ({ payload }) => {
-      ended = !payload.restart
-      inbox.push({ error: payload.error })
+      own.hasCrashed = true
+      if (own === running) inbox.push({ error: payload.error })
     })
     await consumer.connect()
     await consumer.subscribe({ topics: [topic], fromBeginning: true })
-    await consumer.run({ eachMessage: async ({ message: given }) => inbox.push(given) })
+    await consumer.run({ eachMessage: async ({ message: given }) => own === running && inbox.push(given) })
     consumer.seek({ topic, partition: 0, offset: String(from) })
-    return { consumer, hasEnded: () => ended }
   }
-  let running = await start(offset)
   async function seek(to) {
-    if (running.hasEnded()) running = await start(to)
-    else running.consumer.seek({ topic, partition: 0, offset: String(to) })
+    if (!running.hasCrashed) return running.consumer.seek({ topic, partition: 0, offset: String(to) })
+    running.consumer.disconnect().catch(() => {})
+    await start(to)
   }
+  await start(offset)
   return { inbox, seek, position: () => undefined }
 }
 
