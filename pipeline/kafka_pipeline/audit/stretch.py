@@ -39,9 +39,8 @@ from kafka_pipeline.audit.producers import (
     last_sequences,
 )
 from kafka_pipeline.reading import READ_WINDOW, ByteSource, window_bytes
-from kafka_pipeline.segments.files import Table, open_segment, stretch_source
+from kafka_pipeline.segments.files import Stretch, Table, open_segment, stretch_source
 from kafka_pipeline.segments.listing import SegmentFile, local_path
-from kafka_pipeline.segments.splits import Stretch
 from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
