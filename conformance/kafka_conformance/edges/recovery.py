@@ -1,4 +1,4 @@
-"""What a consumer delivers around one damaged batch, and whether its application can go on.
+"""Consumers around one damaged batch: what they deliver, and whether the application can go on.
 
 A fake broker serves good batches, a damaged one, and good ones after it.  As a broker does, it answers a fetch from
 the batch that holds the offset on, the first one whole and others up to the size of a fetch (KIP-74).  The client is
@@ -335,7 +335,7 @@ LOGS: Final[Mapping[str, Callable[[], DamagedLog]]] = {
 
 
 def tape_of(log: DamagedLog) -> LogTape:
-    """What the fake broker serves of *log*."""
+    """The tape of *log* for the fake broker."""
     return (_CutTape if any(CUT_MARK in piece.data for piece in log.pieces) else LogTape)(log)
 
 
@@ -481,7 +481,7 @@ def _tail(stderr: IO[bytes]) -> str:
 
 
 class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was observed in one situation; offsets are lists in the order of events.
+    """Observations in one situation; offsets are lists in the order of events.
 
     Attributes:
         before, after: good offsets before and after the damage that were not delivered.
