@@ -44,7 +44,7 @@ from kafka_conformance.edges.running import CannotRunEdges
 from kafka_conformance.process.fetch_client import client_environment
 from kafka_conformance.testees import client_parts
 from kafka_conformance.testees.connection import CannotRun, import_path
-from kafka_conformance.testees.known import KnownTestee, by_name, find_testee
+from kafka_conformance.testees.known import by_name, find_testee
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.layout import ENTRY
@@ -69,6 +69,8 @@ COLUMNS: Final = (
     "platformatic-kafka-client",
     "rskafka-client",
 )
+# Clients that read no message sets: v0 and v1.
+NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client")
 TOPIC: Final = "recovery"
 # Bytes of a fetch of one partition, the default of most clients.
 FETCH_BYTES: Final = 1 << 20
@@ -388,11 +390,12 @@ def run_application(
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-            events = []
+            events, more = [], 0.0
             for event in _events(process.stdout):
                 events.append(event)
-                # After its last seek an application prints no more until its time is over.
-                watchdog.restart(limit if event.line.get("why") == "silence" else 0)
+                # It seeks once out of a silence; in the next one it prints no more until its time is over.
+                more = limit if event.line.get("why") == "silence" else more
+                watchdog.restart(more)
             hung = watchdog.fired
         except BrokenPipeError:
             events, hung = [], False
@@ -757,6 +760,8 @@ class RecoveryColumn:
     def __call__(self, row: EdgeRow) -> EdgeCell:
         """Run the application on the log of *row*, and judge."""
         log, plain = LOGS[row.id](), self.name.partition("@")[0]
+        if log.magic == 1 and plain in NO_OLD_MESSAGES:
+            return EdgeCell(row=row.id, grade="not run", outcome="no old messages", detail="It reads v2 batches only.")
         seeking = run_application(self.argv, self.environment, log, seek=True)
         if seeking.ending == "hang" and plain in MODULES:
             # The first seek, to the place of the error itself, was not enough.
@@ -792,8 +797,4 @@ def opened(column: str) -> Iterator[RecoveryColumn]:
     else:
         # The process of ours that speaks the testee protocol is left out: only the client's own command is of use.
         argv = list(spec.argv[3:])
-    yield RecoveryColumn(column, _version(known), argv, environment)
-
-
-def _version(known: KnownTestee) -> str:
-    return known.version() or ""
+    yield RecoveryColumn(column, known.version() or "", argv, environment)

@@ -111,7 +111,7 @@ function chain(error) {
 /** Answers one request, and ends the process: closing may wait for what a stuck consumer does. */
 async function serveRecovery(request, application) {
   emit({ done: await recover(request, application) })
-  process.exit(0)
+  process.stdout.write('', () => process.exit(0)) // after all that waits for the pipe
 }
 
 module.exports = { Inbox, serveRecovery }
