@@ -48,6 +48,8 @@ SHARED_NAMES: Final = {
     "explain",
     "append",
     "committed",
+    "columns",
+    "opened",
     "consume",
     "audit",
     "compress",
