@@ -250,4 +250,3 @@ class FaultyBroker(FakeBroker):
 
 def _replicas(leader: int) -> Mapping[str, Any]:
     return {"leader_id": leader, "replica_nodes": list(NODES), "isr_nodes": list(NODES)}
-

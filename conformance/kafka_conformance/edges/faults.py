@@ -254,14 +254,18 @@ def _ended(seen: ProduceEvidence) -> Iterator[Judgement]:
     if seen.ended == "hang":
         yield Judgement("HOSTILE", "hangs", f"Nothing is reported of records {_listed(missing)} in {LIMIT:.0f} s.")
     if seen.ended == "done" and missing:
-        yield Judgement("FAIL", "never reports", f"Neither success nor an error was reported of records {_listed(missing)}.")
+        yield Judgement(
+            "FAIL", "never reports", f"Neither success nor an error was reported of records {_listed(missing)}."
+        )
 
 
 def _wrong_bytes(seen: ProduceEvidence) -> Iterator[Judgement]:
     for batch in seen.sent:
         if (batch.topic, batch.partition) != (TOPIC, PARTITION):
             where = f"{said(batch.topic)}, partition {batch.partition}"
-            yield Judgement("FAIL", "wrong partition", f"Records for {TOPIC}, partition {PARTITION}, were sent to {where}.")
+            yield Judgement(
+                "FAIL", "wrong partition", f"Records for {TOPIC}, partition {PARTITION}, were sent to {where}."
+            )
         if batch.defect:
             outcome = batch.defect if batch.defect == "compressed twice" else "unreadable bytes"
             yield Judgement("FAIL", outcome, f"A request holds records that nobody can read: {batch.defect}.")
@@ -329,7 +333,9 @@ def _documented(situation: Situation, seen: ProduceEvidence) -> Iterator[Judgeme
         what = f"Record {late[0]} is stored after later ones; {_summary(seen)}"
         yield Judgement("INFO", "reorders", what)
     if situation.expected == "reported" and any(number >= GROUP for number in seen.failed()):
-        yield Judgement("INFO", "fails later records", f"Records of later batches are reported as failed. {_summary(seen)}")
+        yield Judgement(
+            "INFO", "fails later records", f"Records of later batches are reported as failed. {_summary(seen)}"
+        )
     if situation.expected != "reported" and (failed := seen.failed()):
         error = f"The first error: {next(iter(failed.values()))}"
         split = situation.expected == "split"
@@ -472,7 +478,11 @@ def run_program(
         expects: whether the producer is idempotent then.
         limit: seconds after which it hangs.
     """
-    with FaultyCluster(situation.fault, TOPIC) as cluster, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        FaultyCluster(situation.fault, TOPIC) as cluster,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         process = subprocess.Popen(
             program.command, stdin=subprocess.PIPE, stdout=out, stderr=err,
             env=os.environ | program.environment, start_new_session=True,
@@ -572,9 +582,7 @@ class FaultyRuns:
         if situation.idempotent and not self.idempotent:
             detail = "A broker answers so to idempotent producers only."
             return EdgeCell(row=row.id, grade="not run", outcome="not idempotent", detail=detail)
-        seen = run_program(
-            self.program, situation, idempotent=self.option, expects=self.idempotent, limit=self.limit
-        )
+        seen = run_program(self.program, situation, idempotent=self.option, expects=self.idempotent, limit=self.limit)
         found = judge(situation, seen)
         return EdgeCell(
             row=row.id, grade=found.grade, outcome=found.outcome, detail=said(found.detail), observed=figures(seen)
