@@ -15,6 +15,7 @@ from kafka_conformance.dossiers.folder import is_state_open, load_states
 from kafka_conformance.dossiers.grouping import is_sensitive
 from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import site_build
+from kafka_conformance.reports.edges import edge_tables
 from kafka_conformance.reports.site import SiteContents, SitePage, read_documentation, site_pages
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
@@ -110,6 +111,7 @@ def _pages(paths: tuple[Path, ...], root: Path, runtime: dict[str, bytes]) -> It
         docs=docs,
         files=files,
         runtime=tuple(runtime),
+        edges=edge_tables(paths),
     )
     return _marked(contents)
 
