@@ -52,6 +52,8 @@ SHARED_NAMES: Final = {
     "audit",
     "compress",
     "decompress",
+    "opened",
+    "columns",
     "Record",
     "Batch",
     "Header",

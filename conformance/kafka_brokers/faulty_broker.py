@@ -1,6 +1,6 @@
 """Faulty brokers: two fake brokers that store what is produced, and answer some produce requests with a fault.
 
-A `Fault` is data: which requests it hits, whether their records are stored, and
+A `BrokerFault` is data: which requests it hits, whether their records are stored, and
 how they are answered.  What is stored is decided by `kafka_records.append`, so a
 batch of an idempotent producer is taken once, and a gap in its sequences is
 refused, as by a broker.
@@ -30,8 +30,8 @@ NODES: Final = (NODE, NODE + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """What happens to some produce requests.
+class BrokerFault:
+    """A fault that hits some produce requests.
 
     Attributes:
         error: Kafka's number for the partition; 0 for none.
@@ -97,7 +97,7 @@ class FaultyCluster:
         leader: the node that leads.
     """
 
-    fault: Fault
+    fault: BrokerFault
     topic: str
     partitions: int = 2
     requests: list[ProduceRequest] = field(default_factory=list)

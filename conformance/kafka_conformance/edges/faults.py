@@ -1,11 +1,12 @@
 """Producing under faults: each client's producer against brokers that fail in one way, and what becomes of the records.
 
-For each situation a program in the client's language (`producers/COLUMN.*.txt`) sends twenty records,
-ten and after a moment ten more, to one partition, as a user would write it: with default
-settings, without retries of its own.  It prints a line for each record, with the error that the
-library reported or none.  rskafka has one way to produce, which its adapter calls.
+For each situation a program in the client's language (`producers/COLUMN.*.txt`) sends twenty
+records to one partition: four that are stored, after a moment eight that the fault hits, and then
+eight more.  It is as a user would write it, with default settings and without retries of its own,
+and prints a line for each record, with the error that the library reported or none.  rskafka
+has one way to produce, which its adapter calls.
 
-`judge` is a pure function of the requests that came, the records that are stored, and
+`judge_fault` is a pure function of the requests that came, the records that are stored, and
 the reports.  `NAME+idempotent` is a client with its option for idempotence on,
 `NAME+plain` one whose default is on, with the option off.
 """
@@ -28,11 +29,11 @@ from hashlib import sha256
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import IO, Any, Final, Literal, NamedTuple
 
-from kafka_brokers.faulty_broker import Fault, FaultyCluster, ProduceRequest
+from kafka_brokers.faulty_broker import BrokerFault, FaultyCluster, ProduceRequest
 from kafka_brokers.wire.errors import error_name
-from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
+from kafka_conformance.edges import MAX_SAID, EdgeCell, EdgeGrade, EdgeRow, said
 from kafka_conformance.edges.running import CannotRunEdges
 from kafka_conformance.testees.connection import import_path
 from kafka_conformance.testees.known import KnownTestee, find_testee
@@ -43,12 +44,14 @@ from kafka_records.constants import COMPRESSIONS
 
 TOPIC: Final = "faults"
 PARTITION: Final = 0
-GROUP: Final = 10
-COUNT: Final = 2 * GROUP
-# Seconds between the groups: time for the first one to be answered.
-PAUSE: Final = 0.4
+# Records that are sent together: those that are stored first, those that the fault hits, and later ones.
+GROUPS: Final = (range(4), range(4, 12), range(12, 20))
+FIRST, HIT, LATER = GROUPS
+COUNT: Final = LATER.stop
+# Seconds between the groups: time for one to be answered.
+PAUSE: Final = 0.8
 # Seconds in which an answer of a request is awaited while a second one is sent.
-IN_FLIGHT: Final = 1.0
+IN_FLIGHT: Final = 2.0
 # Seconds after which a producer that has not reported each record hangs: more than `delivery.timeout.ms` of Java's.
 LIMIT: Final = 150.0
 VALUE_SIZE: Final = 100
@@ -64,39 +67,49 @@ class Situation:
     """One row: the fault, what the records are compressed with, and what has to become of them.
 
     Attributes:
-        expected: `sent`: all records are stored; `split`: in smaller batches; `reported`: those of the batch are reported
-            as failed; `paused`: as `sent`, and nothing is sent during the throttle time.
+        fault: what the brokers do.
+        compression: what the records are compressed with.
+        expected: `sent`: all records are stored; `split`: in smaller batches; `reported`: those of the batch are
+            reported as failed; `paused`: as `sent`, and nothing is sent during the throttle time.
         idempotent: whether only idempotent producers can meet it.
+        may_end: whether a library may stop for good, and say so.
     """
 
-    fault: Fault
+    fault: BrokerFault
     compression: Literal["none", "gzip"] = "none"
     expected: Expected = "sent"
     idempotent: bool = False
+    may_end: bool = False
+
+
+def _after_first(**fault: Any) -> BrokerFault:
+    """A fault for the request after the first records are stored."""
+    return BrokerFault(after=len(FIRST), **fault)
 
 
 SITUATIONS: Final[Mapping[str, Situation]] = {
-    "disconnect-before": Situation(fault=Fault(hangs_up=True)),
-    "disconnect-after": Situation(fault=Fault(hangs_up=True, stores=True)),
-    "disconnect-in-flight": Situation(fault=Fault(hangs_up=True, stores=True, seconds=IN_FLIGHT)),
-    "answer-late": Situation(fault=Fault(stores=True, seconds=45)),
-    "throttle": Situation(fault=Fault(stores=True, throttle_ms=2000), expected="paused"),
-    "leader-moves": Situation(fault=Fault(error=6, moves=True), compression="gzip"),
-    "corrupt-message": Situation(fault=Fault(error=2)),
-    "unknown-topic": Situation(fault=Fault(error=3)),
-    "leader-not-available": Situation(fault=Fault(error=5)),
-    "request-timed-out": Situation(fault=Fault(error=7, stores=True)),
-    "not-enough-replicas": Situation(fault=Fault(error=19)),
-    "not-enough-replicas-after-append": Situation(fault=Fault(error=20, stores=True), compression="gzip"),
-    "storage-error": Situation(fault=Fault(error=56)),
-    "three-errors": Situation(fault=Fault(error=19, times=3), compression="gzip"),
-    "error-in-flight": Situation(fault=Fault(error=19, seconds=IN_FLIGHT)),
-    "rejected": Situation(fault=Fault(error=87), expected="reported"),
-    "too-large": Situation(fault=Fault(times=0, most_bytes=700), expected="split"),
-    "too-large-gzip": Situation(fault=Fault(times=0, most_bytes=400), compression="gzip", expected="split"),
-    "unknown-producer-id": Situation(fault=Fault(error=59, forgets=True, after=GROUP), idempotent=True),
-    "out-of-order": Situation(fault=Fault(error=45, after=GROUP), idempotent=True),
-    "duplicate-sequence": Situation(fault=Fault(error=46, stores=True, after=GROUP), idempotent=True),
+    "disconnect-before": Situation(fault=_after_first(hangs_up=True)),
+    "disconnect-after": Situation(fault=_after_first(hangs_up=True, stores=True)),
+    "disconnect-in-flight": Situation(fault=_after_first(hangs_up=True, stores=True, seconds=IN_FLIGHT)),
+    "answer-late": Situation(fault=_after_first(stores=True, seconds=45)),
+    "throttle": Situation(fault=_after_first(stores=True, throttle_ms=2000), expected="paused"),
+    "leader-moves": Situation(fault=_after_first(error=6, moves=True), compression="gzip"),
+    "corrupt-message": Situation(fault=_after_first(error=2)),
+    "unknown-topic": Situation(fault=_after_first(error=3)),
+    "leader-not-available": Situation(fault=_after_first(error=5)),
+    "request-timed-out": Situation(fault=_after_first(error=7, stores=True)),
+    "not-enough-replicas": Situation(fault=_after_first(error=19)),
+    "not-enough-replicas-after-append": Situation(fault=_after_first(error=20, stores=True), compression="gzip"),
+    "storage-error": Situation(fault=_after_first(error=56)),
+    "three-errors": Situation(fault=_after_first(error=19, times=3), compression="gzip"),
+    "error-in-flight": Situation(fault=_after_first(error=19, seconds=IN_FLIGHT)),
+    "first-error-in-flight": Situation(fault=BrokerFault(error=19, seconds=IN_FLIGHT)),
+    "rejected": Situation(fault=_after_first(error=87), expected="reported"),
+    "too-large": Situation(fault=_after_first(times=0, most_bytes=700), expected="split"),
+    "too-large-gzip": Situation(fault=_after_first(times=0, most_bytes=400), compression="gzip", expected="split"),
+    "unknown-producer-id": Situation(fault=_after_first(error=59, forgets=True), idempotent=True, may_end=True),
+    "out-of-order": Situation(fault=_after_first(error=45), idempotent=True, may_end=True),
+    "duplicate-sequence": Situation(fault=_after_first(error=46, stores=True), idempotent=True),
 }
 
 
@@ -113,7 +126,7 @@ class SentRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentBatch:
-    """What a producer sent for one partition in one request.
+    """The part of a produce request for one partition, decoded.
 
     Attributes:
         records: in their order; empty if they cannot be read.
@@ -193,7 +206,7 @@ class ProduceEvidence:
 
 def sent_batches(request: ProduceRequest) -> list[SentBatch]:
     """The batches of a request; one that says why, if they cannot be read."""
-    about = {
+    about: dict[str, Any] = {
         "at": request.at, "node": request.node, "topic": request.topic, "partition": request.partition,
         "error": request.error, "hit": request.hit, "stored": request.stored, "answered": request.answered,
     }  # fmt: skip
@@ -230,7 +243,7 @@ def compressed_twice(data: bytes) -> bool:
 # ---- the judgement ----
 
 
-class Judgement(NamedTuple):
+class FaultJudgement(NamedTuple):
     """A grade, a few words for the table, and a sentence."""
 
     grade: EdgeGrade
@@ -238,51 +251,59 @@ class Judgement(NamedTuple):
     detail: str
 
 
-def judge(situation: Situation, seen: ProduceEvidence) -> Judgement:
+def judge_fault(situation: Situation, seen: ProduceEvidence) -> FaultJudgement:
     """The gravest thing that *seen* shows, or that all is well."""
     for found in (*_ended(seen), *_wrong_bytes(seen), *_wrong_log(seen), *_stuck(situation, seen)):
         return found
-    for found in (*_changed_time(seen), *_documented(situation, seen)):
-        return found
-    return Judgement("PASS", _well(situation, seen), _summary(seen))
+    base = next(_documented(situation, seen), None)
+    base = base or FaultJudgement("PASS", _well(situation, seen), _summary(seen))
+    changed = _changed_time(seen.sent)
+    if changed is None:
+        return base
+    also = f"{base.detail} Record {changed} has another timestamp when it is sent again."
+    return FaultJudgement("NON_STRICT", f"{base.outcome}, new timestamps", also)
 
 
-def _ended(seen: ProduceEvidence) -> Iterator[Judgement]:
+def _ended(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
     if seen.ended == "died":
-        yield Judgement("HOSTILE", "dies", f"The process ended: {seen.said}")
+        yield FaultJudgement("HOSTILE", "dies", f"The process ended: {seen.said}")
     missing = [number for number in range(len(seen.values)) if number not in seen.reports]
     if seen.ended == "hang":
-        yield Judgement("HOSTILE", "hangs", f"Nothing is reported of records {_listed(missing)} in {LIMIT:.0f} s.")
+        yield FaultJudgement("HOSTILE", "hangs", f"Nothing is reported of records {_listed(missing)} in {LIMIT:.0f} s.")
     if seen.ended == "done" and missing:
-        yield Judgement(
+        yield FaultJudgement(
             "FAIL", "never reports", f"Neither success nor an error was reported of records {_listed(missing)}."
         )
 
 
-def _wrong_bytes(seen: ProduceEvidence) -> Iterator[Judgement]:
+def _wrong_bytes(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
     for batch in seen.sent:
         if (batch.topic, batch.partition) != (TOPIC, PARTITION):
             where = f"{said(batch.topic)}, partition {batch.partition}"
-            yield Judgement(
+            yield FaultJudgement(
                 "FAIL", "wrong partition", f"Records for {TOPIC}, partition {PARTITION}, were sent to {where}."
             )
         if batch.defect:
             outcome = batch.defect if batch.defect == "compressed twice" else "unreadable bytes"
-            yield Judgement("FAIL", outcome, f"A request holds records that nobody can read: {batch.defect}.")
+            yield FaultJudgement(
+                "FAIL", outcome, f"A request holds records that a consumer cannot read: {batch.defect}."
+            )
         for record in batch.records:
             if record.number < 0 or record.value != seen.values[record.number]:
-                yield Judgement("FAIL", "other records", "A request holds a record that the application did not send.")
+                yield FaultJudgement(
+                    "FAIL", "other records", "A request holds a record that the application did not send."
+                )
     yield from _reused_sequences(seen.sent)
 
 
-def _reused_sequences(sent: Iterable[SentBatch]) -> Iterator[Judgement]:
+def _reused_sequences(sent: Iterable[SentBatch]) -> Iterator[FaultJudgement]:
     """Sequences of stored records that stand for other records later: the broker takes those for known ones."""
     stored: dict[tuple[int, int, int], int] = {}
     for batch in sent:
         for sequence, record in _sequences(batch):
             if stored.get(sequence, record.number) != record.number:
                 what = f"Sequence {sequence[2]}, with which record {stored[sequence]} is stored"
-                yield Judgement("FAIL", "reuses a sequence", f"{what}, was used again for record {record.number}.")
+                yield FaultJudgement("FAIL", "reuses a sequence", f"{what}, was used again for record {record.number}.")
         if batch.stored:
             stored |= {sequence: record.number for sequence, record in _sequences(batch)}
 
@@ -294,56 +315,66 @@ def _sequences(batch: SentBatch) -> Iterator[tuple[tuple[int, int, int], SentRec
             yield (who, epoch, first + index), record
 
 
-def _wrong_log(seen: ProduceEvidence) -> Iterator[Judgement]:
+def _wrong_log(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
     if lost := seen.lost():
-        yield Judgement("FAIL", "loses records", f"Records {_listed(lost)} were reported as sent, and are not stored.")
+        yield FaultJudgement(
+            "FAIL", "loses records", f"Records {_listed(lost)} were reported as sent, and are not stored."
+        )
     if seen.idempotent and (doubled := seen.doubled()):
         what = f"Records {_listed(doubled)} are stored more than once, though the producer is idempotent."
-        yield Judgement("FAIL", "doubles, though idempotent", what)
+        yield FaultJudgement("FAIL", "doubles, though idempotent", what)
     if seen.idempotent and (late := seen.reordered()):
         what = f"Record {late[0]} is stored after later ones, though the producer is idempotent."
-        yield Judgement("FAIL", "reorders, though idempotent", what)
+        yield FaultJudgement("FAIL", "reorders, though idempotent", what)
 
 
-def _stuck(situation: Situation, seen: ProduceEvidence) -> Iterator[Judgement]:
-    """A producer that reports each record after the fault as failed has to be made anew by its user."""
-    second = [number for number in seen.failed() if number >= GROUP]
-    first_is_hit = situation.fault.times and not situation.fault.after and situation.expected != "split"
-    if first_is_hit and len(second) == GROUP and not any(each.hit for each in seen.sent if _has_second(each)):
-        what = f"All records after the fault are refused: {seen.failed()[second[0]]}"
-        yield Judgement("FAIL", "stays broken", said(what))
+def _stuck(situation: Situation, seen: ProduceEvidence) -> Iterator[FaultJudgement]:
+    """A producer that reports each record after the fault as failed: its user has to close it and start another."""
+    failed = [number for number in LATER if number in seen.failed()]
+    if situation.expected != "split" and len(failed) == len(LATER) and not any(each.hit for each in _later(seen.sent)):
+        what = said(f"All records after the fault are refused: {seen.failed()[failed[0]]}")
+        grade: EdgeGrade = "INFO" if situation.may_end else "FAIL"
+        yield FaultJudgement(grade, "stops for good", what)
 
 
-def _has_second(batch: SentBatch) -> bool:
-    return any(record.number >= GROUP for record in batch.records)
+def _later(sent: Iterable[SentBatch]) -> Iterator[SentBatch]:
+    return (batch for batch in sent if any(record.number in LATER for record in batch.records))
 
 
-def _changed_time(seen: ProduceEvidence) -> Iterator[Judgement]:
+def _changed_time(sent: Iterable[SentBatch]) -> int | None:
+    """A record that has another timestamp in a later request."""
     times: dict[int, int] = {}
-    for batch in seen.sent:
+    for batch in sent:
         for record in batch.records:
             if times.setdefault(record.number, record.timestamp) != record.timestamp:
-                what = f"Record {record.number} has another timestamp when it is sent again."
-                yield Judgement("NON_STRICT", "changes timestamps", what)
+                return record.number
+    return None
 
 
-def _documented(situation: Situation, seen: ProduceEvidence) -> Iterator[Judgement]:
-    """What is no defect, but what a user has to know."""
+def _documented(situation: Situation, seen: ProduceEvidence) -> Iterator[FaultJudgement]:
+    """Behaviour that is no defect, but that a user has to know."""
     if late := seen.reordered():
         what = f"Record {late[0]} is stored after later ones; {_summary(seen)}"
-        yield Judgement("INFO", "reorders", what)
-    if situation.expected == "reported" and any(number >= GROUP for number in seen.failed()):
-        yield Judgement(
+        yield FaultJudgement("INFO", "reorders", what)
+    if situation.expected == "reported" and any(number in LATER for number in seen.failed()):
+        yield FaultJudgement(
             "INFO", "fails later records", f"Records of later batches are reported as failed. {_summary(seen)}"
         )
     if situation.expected != "reported" and (failed := seen.failed()):
         error = f"The first error: {next(iter(failed.values()))}"
-        split = situation.expected == "split"
-        outcome = "does not split" if split else "gives up" if seen.resent() else "does not retry"
-        yield Judgement("INFO", outcome, said(f"{_summary(seen)} {error}"))
-    if situation.expected == "paused" and (gap := _gap(seen.sent)) is not None:
-        if gap < situation.fault.throttle_ms / 1000:
-            yield Judgement("INFO", "does not pause", f"The next request came after {gap:.1f} s.")
+        yield FaultJudgement("INFO", _gives_up(situation, seen), said(f"{_summary(seen)} {error}"))
+    gap = _gap(seen.sent)
+    if situation.expected == "paused" and gap is not None and gap < situation.fault.throttle_ms / 1000:
+        yield FaultJudgement("INFO", "does not pause", f"The next request came after {gap:.1f} s.")
+
+
+def _gives_up(situation: Situation, seen: ProduceEvidence) -> str:
+    """The words for records that are reported as failed."""
+    if situation.expected == "split":
+        return "does not split"
+    if set(seen.failed()) <= set(seen.stored):
+        return "error, though stored"
+    return "gives up" if seen.resent() else "does not retry"
 
 
 def _gap(sent: Sequence[SentBatch]) -> float | None:
@@ -393,7 +424,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def figures(seen: ProduceEvidence) -> dict[str, Any]:
-    """What is kept of *seen* with a cell."""
+    """The figures and outlines of *seen* that are kept with a cell."""
     since = seen.sent[0].at if seen.sent else 0.0
     failed = seen.failed()
     return {
@@ -419,25 +450,24 @@ class ProducerProgram:
     environment: Mapping[str, str] = field(default_factory=dict)
     is_adapter: bool = False
 
-    def question(self, cluster: FaultyCluster, situation: Situation, idempotent: bool | None) -> bytes:
-        """What the command reads from standard input."""
-        groups = [[value.decode() for value in each] for each in (values()[:GROUP], values()[GROUP:])]
+    def question(self, bootstrap: str, situation: Situation, idempotent: bool | None, pause: float) -> bytes:
+        """The bytes for its standard input."""
+        groups = [[values()[number].decode() for number in group] for group in GROUPS]
         if self.is_adapter:
-            return b"".join(_adapter_line(cluster.address, situation, index) for index in range(len(groups)))
-        asked = {
-            "bootstrap": cluster.address, "topic": TOPIC, "groups": groups, "pause": PAUSE,
+            return b"".join(_adapter_line(bootstrap, situation, group) for group in GROUPS)
+        request = {
+            "bootstrap": bootstrap, "topic": TOPIC, "groups": groups, "pause": pause,
             "compression": situation.compression, "idempotent": idempotent,
         }  # fmt: skip
-        return json.dumps(asked).encode() + b"\n"
+        return json.dumps(request).encode() + b"\n"
 
     def reports(self, output: bytes) -> dict[int, str | None]:
         """The reports in what the command printed; lines that are no reports are skipped."""
         found: dict[int, str | None] = {}
         lines = [answer for line in output.splitlines() if isinstance(answer := _object(line), dict)]
         if self.is_adapter:
-            for index, answer in enumerate(lines):
-                error = None if "error" not in answer else said(answer["error"])
-                found |= dict.fromkeys(range(index * GROUP, (index + 1) * GROUP), error)
+            for group, answer in zip(GROUPS, lines, strict=False):
+                found |= dict.fromkeys(group, None if "error" not in answer else said(answer["error"]))
             return found
         for answer in lines:
             if isinstance(number := answer.get("record"), int) and number not in found:
@@ -450,8 +480,7 @@ def values() -> list[bytes]:
     return [f"{number:02}:{sha256(b'%d' % number).hexdigest() * 2}"[:VALUE_SIZE].encode() for number in range(COUNT)]
 
 
-def _adapter_line(bootstrap: str, situation: Situation, group: int) -> bytes:
-    numbers = range(group * GROUP, (group + 1) * GROUP)
+def _adapter_line(bootstrap: str, situation: Situation, numbers: range) -> bytes:
     now = int(time.time() * 1000)
     texts = [(b64encode(b"%d" % n).decode(), b64encode(values()[n]).decode()) for n in numbers]
     records = [{"timestamp": now, "key": key, "value": value} for key, value in texts]
@@ -466,68 +495,16 @@ def _object(line: bytes) -> Any:
     return None
 
 
-def run_program(
-    program: ProducerProgram, situation: Situation, *, idempotent: bool | None, expects: bool, limit: float = LIMIT
-) -> ProduceEvidence:
-    """Run the program against brokers with the fault, for *limit* seconds at most.
-
-    Args:
-        program: what is run.
-        situation: what happens.
-        idempotent: the option for idempotence; None leaves the default.
-        expects: whether the producer is idempotent then.
-        limit: seconds after which it hangs.
-    """
-    with (
-        FaultyCluster(situation.fault, TOPIC) as cluster,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
-        process = subprocess.Popen(
-            program.command, stdin=subprocess.PIPE, stdout=out, stderr=err,
-            env=os.environ | program.environment, start_new_session=True,
-        )  # fmt: skip
-        assert process.stdin is not None
-        with suppress(OSError), process.stdin:
-            process.stdin.write(program.question(cluster, situation, idempotent))
-        ended: Literal["done", "hang", "died"] = "done"
-        try:
-            process.wait(limit)
-        except subprocess.TimeoutExpired:
-            ended = "hang"
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        reports = program.reports(_content_of(out))
-        if ended == "hang" and len(reports) == COUNT:
-            ended = "done"  # each record is reported; how the process ends is another matter
-        if ended == "done" and process.returncode not in (0, -signal.SIGKILL):
-            ended = "died"
-        stored = [
-            _number(record.key)
-            for data in cluster.stored().get((TOPIC, PARTITION), [])
-            for batch in decode(data)
-            for record in batch.records
-        ]
-        sent = [batch for request in list(cluster.requests) for batch in sent_batches(request)]
-        tail = said(_content_of(err)[-400:].decode(errors="replace"))
-        return ProduceEvidence(
-            values=values(), sent=sent, stored=stored, reports=reports, idempotent=expects, ended=ended, said=tail
-        )
-
-
-def _content_of(file: Any) -> bytes:
+def _content_of(file: IO[bytes]) -> bytes:
     file.seek(0)
-    content: bytes = file.read()
-    return content
+    return file.read()
 
 
 # ---- the columns ----
 
 
 class ProducerColumn(NamedTuple):
-    """A producer: the testee whose library it is, whether it has an option for idempotence, and the option's default."""
+    """The testee whose library it is, whether that has an option for idempotence, and the option's default."""
 
     testee: str
     has_idempotence: bool = False
@@ -568,13 +545,21 @@ def _column(name: str) -> tuple[ProducerColumn, bool | None]:
 
 @dataclass(frozen=True, slots=True)
 class FaultyRuns:
-    """An open column: runs one situation after the other, each with a process of its own."""
+    """An open column: runs one situation after the other, each with a process of its own.
+
+    Attributes:
+        option: the option for idempotence; None leaves the default.
+        idempotent: whether the producer is idempotent then.
+        limit: seconds after which it hangs.
+        pause: seconds between the groups.
+    """
 
     program: ProducerProgram
     version: str
     option: bool | None
     idempotent: bool
     limit: float = LIMIT
+    pause: float = PAUSE
 
     def __call__(self, row: EdgeRow) -> EdgeCell:
         """The cell of a row."""
@@ -582,11 +567,58 @@ class FaultyRuns:
         if situation.idempotent and not self.idempotent:
             detail = "A broker answers so to idempotent producers only."
             return EdgeCell(row=row.id, grade="not run", outcome="not idempotent", detail=detail)
-        seen = run_program(self.program, situation, idempotent=self.option, expects=self.idempotent, limit=self.limit)
-        found = judge(situation, seen)
-        return EdgeCell(
-            row=row.id, grade=found.grade, outcome=found.outcome, detail=said(found.detail), observed=figures(seen)
-        )
+        seen = self.watch(situation)
+        found = judge_fault(situation, seen)
+        detail = said(found.detail)
+        return EdgeCell(row=row.id, grade=found.grade, outcome=found.outcome, detail=detail, observed=figures(seen))
+
+    def watch(self, situation: Situation) -> ProduceEvidence:
+        """Run the program against brokers with the fault, until it ends or its time is over."""
+        with (
+            FaultyCluster(situation.fault, TOPIC) as cluster,
+            tempfile.TemporaryFile() as stdout,
+            tempfile.TemporaryFile() as stderr,
+        ):
+            question = self.program.question(cluster.address, situation, self.option, self.pause)
+            code = self._run(question, stdout, stderr)
+            reports = self.program.reports(_content_of(stdout))
+            said_last = said(_content_of(stderr)[-MAX_SAID:].decode(errors="replace"))
+            return ProduceEvidence(
+                values=values(),
+                sent=[batch for request in list(cluster.requests) for batch in sent_batches(request)],
+                stored=_stored_numbers(cluster),
+                reports=reports,
+                idempotent=self.idempotent,
+                ended=_ending(code, reports),
+                said=said_last,
+            )
+
+    def _run(self, question: bytes, stdout: IO[bytes], stderr: IO[bytes]) -> int | None:
+        """The exit code; None if the time is over."""
+        process = subprocess.Popen(
+            self.program.command, stdin=subprocess.PIPE, stdout=stdout, stderr=stderr,
+            env=os.environ | self.program.environment, start_new_session=True,
+        )  # fmt: skip
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(question, timeout=self.limit)
+            return process.poll()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _ending(code: int | None, reports: Mapping[int, str | None]) -> Literal["done", "hang", "died"]:
+    """How a program ended; if each record is reported by then, it does not hang."""
+    if code is None:
+        return "done" if len(reports) == COUNT else "hang"
+    return "died" if code else "done"
+
+
+def _stored_numbers(cluster: FaultyCluster) -> list[int]:
+    batches = cluster.stored().get((TOPIC, PARTITION), [])
+    return [_number(record.key) for data in batches for batch in decode(data) for record in batch.records]
 
 
 @contextmanager
