@@ -56,6 +56,7 @@ IN_FLIGHT: Final = 2.0
 LIMIT: Final = 150.0
 VALUE_SIZE: Final = 100
 HEADER_SIZE: Final = 61
+UNKNOWN_PRODUCER_ID: Final = 59
 # Requests whose outline is kept with a result.
 MOST_OUTLINES: Final = 12
 
@@ -300,6 +301,8 @@ def _reused_sequences(sent: Iterable[SentBatch]) -> Iterator[FaultJudgement]:
     """Sequences of stored records that stand for other records later: the broker takes those for known ones."""
     stored: dict[tuple[int, int, int], int] = {}
     for batch in sent:
+        if batch.error == UNKNOWN_PRODUCER_ID:
+            stored.clear()  # the broker has forgotten them
         for sequence, record in _sequences(batch):
             if stored.get(sequence, record.number) != record.number:
                 what = f"Sequence {sequence[2]}, with which record {stored[sequence]} is stored"
@@ -330,9 +333,9 @@ def _wrong_log(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
 
 def _stuck(situation: Situation, seen: ProduceEvidence) -> Iterator[FaultJudgement]:
     """A producer that reports each record after the fault as failed: its user has to close it and start another."""
-    failed = [number for number in LATER if number in seen.failed()]
-    if situation.expected != "split" and len(failed) == len(LATER) and not any(each.hit for each in _later(seen.sent)):
-        what = said(f"All records after the fault are refused: {seen.failed()[failed[0]]}")
+    refused = {*HIT, *LATER} <= set(seen.failed())
+    if situation.expected != "split" and refused and not any(each.hit for each in _later(seen.sent)):
+        what = said(f"All records after the fault are refused: {seen.failed()[LATER[0]]}")
         grade: EdgeGrade = "INFO" if situation.may_end else "FAIL"
         yield FaultJudgement(grade, "stops for good", what)
 
@@ -374,6 +377,8 @@ def _gives_up(situation: Situation, seen: ProduceEvidence) -> str:
         return "does not split"
     if set(seen.failed()) <= set(seen.stored):
         return "error, though stored"
+    if set(seen.failed()) <= set(LATER):
+        return "fails later records"
     return "gives up" if seen.resent() else "does not retry"
 
 
