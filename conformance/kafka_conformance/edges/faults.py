@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, Any, Final, Literal, NamedTuple
 
@@ -257,7 +257,14 @@ class FaultJudgement(NamedTuple):
 
 def judge_fault(situation: Situation, seen: ProduceEvidence) -> FaultJudgement:
     """The gravest thing that *seen* shows, or that all is well."""
-    for found in (*_ended(seen), *_wrong_bytes(seen), *_wrong_log(seen), *_stuck(situation, seen)):
+    gravest_first = (
+        _ended(seen),
+        _wrong_bytes(seen),
+        _wrong_log(seen),
+        _reused_sequences(seen.sent),
+        _stuck(situation, seen),
+    )
+    for found in chain.from_iterable(gravest_first):
         return found
     base = next(_documented(situation, seen), None)
     base = base or FaultJudgement("PASS", _well(situation, seen), _summary(seen))
@@ -297,7 +304,6 @@ def _wrong_bytes(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
                 yield FaultJudgement(
                     "FAIL", "other records", "A request holds a record that the application did not send."
                 )
-    yield from _reused_sequences(seen.sent)
 
 
 def _reused_sequences(sent: Iterable[SentBatch]) -> Iterator[FaultJudgement]:
