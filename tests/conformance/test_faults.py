@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from kafka_brokers.faulty_broker import NODES, BrokerFault, FaultyCluster
-from kafka_conformance.edges import find_kind
+from kafka_conformance.edges import EdgeResult, edge_results, find_kind, unreviewed
 from kafka_conformance.edges.faults import (
     COUNT,
     PARTITION,
@@ -266,3 +267,39 @@ def test_real_producers_try_again(column: str, row: str) -> None:
         pytest.skip(str(error))
     assert cell.grade in ("PASS", "NON_STRICT"), cell
     assert cell.observed["stored"] == COUNT
+
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "faults.md"
+
+
+def page_table(results: list[EdgeResult]) -> list[str]:
+    """The table of the page, from kept results."""
+    lines = [
+        "| producer | faults | all stored | failed | lost | doubled | reordered | worst |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for result in sorted(results, key=lambda each: columns().index(each.header.column)):
+        cells = [cell for cell in result.cells.values() if cell.grade != "not run"]
+        counts = (
+            len(cells),
+            sum(cell.observed["reported_sent"] == COUNT and cell.outcome != "loses records" for cell in cells),
+            sum(cell.observed["reported_failed"] > 0 for cell in cells),
+            sum(cell.outcome == "loses records" for cell in cells),
+            sum(cell.observed["doubled"] > 0 for cell in cells),
+            sum(not cell.observed["order_kept"] for cell in cells),
+        )
+        worst = next((cell.grade for cell in result.findings()), "PASS")
+        lines.append(f"| {result.label} | {' | '.join(map(str, counts))} | {worst} |")
+    return lines
+
+
+def test_kept_results_have_causes_and_are_on_the_page() -> None:
+    """Each producer has a result of each row, each FAIL its reviewed cause, and the page the table of them."""
+    results = edge_results(RESULTS)["faults"]
+    assert {result.header.column for result in results} == set(columns())
+    assert all(set(result.cells) == set(SITUATIONS) for result in results)
+    assert [f"{result.label}, {cell.row}" for _, result, cell in unreviewed({"faults": results})] == []
+    java = [cell for result in results for cell in result.findings() if result.header.column.startswith("java")]
+    assert {cell.grade for cell in java} <= {"INFO"}
+    assert "\n".join(page_table(results)) in PAGE.read_text(encoding="utf-8")
