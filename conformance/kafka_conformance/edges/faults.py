@@ -307,13 +307,13 @@ def _wrong_bytes(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
 
 
 def _reused_sequences(sent: Iterable[SentBatch]) -> Iterator[FaultJudgement]:
-    """Sequences of stored records that stand for other records later: the broker takes those for known ones."""
+    """Sequences of stored records that stand for other records later, and are not refused as out of order."""
     stored: dict[tuple[int, int, int], int] = {}
     for batch in sent:
         if batch.error == UNKNOWN_PRODUCER_ID:
             stored.clear()  # the broker has forgotten them
         for sequence, record in _sequences(batch):
-            if stored.get(sequence, record.number) != record.number:
+            if not batch.error and stored.get(sequence, record.number) != record.number:
                 what = f"Sequence {sequence[2]}, with which record {stored[sequence]} is stored"
                 yield FaultJudgement("FAIL", "reuses a sequence", f"{what}, was used again for record {record.number}.")
         if batch.stored:
