@@ -179,6 +179,12 @@ def test_planted_wrong_producers_fail(outcome: str) -> None:
     assert len(outcome.split()) <= 4
 
 
+def test_acknowledged_records_are_not_sent_again() -> None:
+    """After an answer without an error there is no reason to double."""
+    doubled = seen(batch(WARM), batch(HIT), batch(HIT), batch(LATER), idempotent=False)
+    assert judge_fault(SITUATIONS["throttle"], doubled)[:2] == ("FAIL", "doubles acknowledged records")
+
+
 def test_what_documentation_allows_is_no_defect() -> None:
     """Giving up, not splitting, and order without idempotence are shown, and are no FAIL."""
     failed = SENT | dict.fromkeys(HIT, "no")
@@ -197,7 +203,7 @@ def test_what_documentation_allows_is_no_defect() -> None:
 def test_a_changed_timestamp_is_seen() -> None:
     """A retry whose records have another time is not the same bytes."""
     again = seen(batch(WARM, 0), batch(HIT, 4), batch(HIT, 4, time=9), batch(LATER, 12))
-    assert judge_fault(HANGS_UP, again)[:2] == ("NON_STRICT", "retries, new timestamps")
+    assert judge_fault(HANGS_UP, again)[:2] == ("NON_STRICT", "retries, restamped")
 
 
 def test_compression_is_undone_once() -> None:

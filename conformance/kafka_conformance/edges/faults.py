@@ -261,6 +261,7 @@ def judge_fault(situation: Situation, seen: ProduceEvidence) -> FaultJudgement:
         _ended(seen),
         _wrong_bytes(seen),
         _wrong_log(seen),
+        _doubled_after_success(situation, seen),
         _reused_sequences(seen.sent),
         _stuck(situation, seen),
     )
@@ -272,7 +273,7 @@ def judge_fault(situation: Situation, seen: ProduceEvidence) -> FaultJudgement:
     if changed is None:
         return base
     also = f"{base.detail} Record {changed} has another timestamp when it is sent again."
-    return FaultJudgement("NON_STRICT", f"{base.outcome}, new timestamps", also)
+    return FaultJudgement("NON_STRICT", f"{base.outcome}, restamped", also)
 
 
 def _ended(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
@@ -338,6 +339,13 @@ def _wrong_log(seen: ProduceEvidence) -> Iterator[FaultJudgement]:
     if seen.idempotent and (late := seen.reordered()):
         what = f"Record {late[0]} is stored after later ones, though the producer is idempotent."
         yield FaultJudgement("FAIL", "reorders, though idempotent", what)
+
+
+def _doubled_after_success(situation: Situation, seen: ProduceEvidence) -> Iterator[FaultJudgement]:
+    """Without an error nothing may be sent again, also without idempotence."""
+    if situation.expected == "paused" and (doubled := seen.doubled()):
+        what = f"Records {_listed(doubled)} were acknowledged without an error, and are stored more than once."
+        yield FaultJudgement("FAIL", "doubles acknowledged records", what)
 
 
 def _stuck(situation: Situation, seen: ProduceEvidence) -> Iterator[FaultJudgement]:
