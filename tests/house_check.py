@@ -54,6 +54,8 @@ SHARED_NAMES: Final = {
     "audit",
     "compress",
     "decompress",
+    "opened",
+    "columns",
     "Record",
     "Batch",
     "Header",
