@@ -50,6 +50,7 @@ SHARED_NAMES: Final = {
     "committed",
     "consume",
     "audit",
+    "opened",
     "compress",
     "decompress",
     "Record",

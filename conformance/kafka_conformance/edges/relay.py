@@ -54,6 +54,8 @@ APIS: Final = {api.key: api for api in OFFERED}
 START_LIMIT: Final = 90.0
 # Seconds without a byte of what has to come.
 PATIENT: Final = 10.0
+# Seconds in which a request still arrives after the proxy has closed the client's connection.
+CLOSED_LIMIT: Final = 0.2
 # Kafka's own bound of a request, socket.request.max.bytes.
 LARGEST: Final = 100 << 20
 _READ: Final = 1 << 16
@@ -159,7 +161,7 @@ def response_tags(api: Api, version: int) -> bool:
     return api.is_flexible(version) and api.key != API_VERSIONS_KEY
 
 
-def _opened(frame: bytes) -> tuple[RelayRequest, int]:
+def open_request(frame: bytes) -> tuple[RelayRequest, int]:
     """A request and its correlation id.  Raises `GarbledResponse`."""
     try:
         key, version, correlation_id, size = struct.unpack_from(">hhih", frame)
@@ -284,7 +286,7 @@ class ScriptedBroker:
         stream = _Stream(connection)
         try:
             while True:
-                request, correlation_id = _opened(stream.next_frame(None))
+                request, correlation_id = open_request(stream.next_frame(None))
                 reply = self._reply(request)
                 if reply.close:
                     break
@@ -408,8 +410,10 @@ class ProxyClient:
             how = "silent" if isinstance(error, RelaySilent) else "closed"
             self.close()
         # Without a response there is no other sign that all of them have arrived.
-        certain = not how and replies[-1].body is not None
-        arrived = self._broker.arrived(len(requests), 0 if certain else self._patient / 5)
+        seconds = (
+            0.0 if not how and replies[-1].body is not None else CLOSED_LIMIT if how == "closed" else self._patient
+        )
+        arrived = self._broker.arrived(len(requests), seconds)
         return [
             Relayed(
                 arrived[at] if at < len(arrived) else None,
