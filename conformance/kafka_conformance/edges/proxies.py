@@ -69,7 +69,7 @@ from kafka_corpus.case import Case, Op
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import Produce, Scenario, StepAnswer
 from kafka_corpus.vectors import load_vectors, package_root
-from kafka_records import Batch, RecordFormatError, decode
+from kafka_records import Batch, RecordFormatError, decode, encode
 
 RECIPE: Final = "kroxylicious/proxy.toml"
 KAFKA_PROXY: Final = "kafka-proxy"
@@ -97,6 +97,7 @@ NOT_STRICT: Final[dict[str, EdgeGrade]] = {
     UNKNOWN_TAGS_CHANGE: "NON_STRICT",
     OTHER_BYTES: "INFO",
 }
+_IN_FOLDER: Final = ("/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh")
 _ADDRESS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
 
 
@@ -188,6 +189,22 @@ def _batches(data: bytes) -> tuple[Batch, ...]:
 
 
 @cache
+def is_odd(data: bytes) -> bool:
+    """Whether they are other bytes than a producer would write for these records, or are no records."""
+    batches = _batches(data)
+    try:
+        same = b"".join(map(encode, batches)) == data
+        # Header keys are texts in Kafka's API.
+        _ = [header.key.decode() for batch in batches for record in batch.records for header in record.headers]
+    except (RecordFormatError, ValueError, OverflowError):
+        return True
+    times = [(batch.max_timestamp, max((each.timestamp for each in batch.records), default=-1)) for batch in batches]
+    # Append time is a broker's affair.
+    own = all(batch.timestamp_type == "create" for batch in batches)
+    return not (same and own and all(one == other for one, other in times))
+
+
+@cache
 def fetched_payloads() -> dict[str, list[Payload]]:
     """The inputs of decode cases, by row; each byte string once."""
     found: dict[str, list[Payload]] = {}
@@ -220,7 +237,8 @@ class ProxyTally:
         allow: changes that are declared.
         cases: number of requests.
         changes: number of requests with each change.
-        first: the first request with it.
+        first: the first request with it, of those with its grade.
+        seen: the gravest grade of each change.
         grades: grades of changes that are not those of *worst*.
         worst: the grade of any other change.
         note: more for the detail.
@@ -232,14 +250,15 @@ class ProxyTally:
     cases: int = 0
     changes: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, EdgeGrade] = field(default_factory=dict)
     grades: dict[str, EdgeGrade] = field(default_factory=dict)
     worst: EdgeGrade = "FAIL"
     note: str = ""
     not_run: str = ""
     allowed: set[str] = field(default_factory=set)
 
-    def add(self, label: str, changes: Iterable[str]) -> None:
-        """Count one request."""
+    def add(self, label: str, changes: Iterable[str], *, odd: bool = False) -> None:
+        """Count one request; with *odd* record bytes, which no producer writes, a filter has no FAIL."""
         self.cases += 1
         found = set(changes)
         # Other values have other lengths and another checksum.
@@ -247,10 +266,11 @@ class ProxyTally:
         self.allowed |= found & self.allow
         for change in found - self.allow - implied:
             self.changes[change] += 1
-            self.first.setdefault(change, label)
-
-    def _grade(self, change: str) -> EdgeGrade:
-        return self.grades.get(change) or NOT_STRICT.get(change, self.worst)
+            grade = self.grades.get(change) or NOT_STRICT.get(change, self.worst)
+            softer: EdgeGrade = "NON_STRICT" if odd and self.allow and grade == "FAIL" else grade
+            known = self.seen.get(change, softer)
+            if change not in self.first or _RANKS.index(softer) < _RANKS.index(known):
+                self.first[change], self.seen[change] = label, softer
 
     def cell(self, row: str) -> EdgeCell:
         """The cell of the table."""
@@ -262,11 +282,11 @@ class ProxyTally:
             return EdgeCell(row=row, grade="PASS", outcome=outcome, detail=self.note, observed=observed)
         order = list(RECORD_CHANGES)
         ranked = sorted(self.changes, key=lambda name: (order.index(name) if name in order else -1, name))
-        worst = min(ranked, key=lambda name: _RANKS.index(self._grade(name)))
+        worst = min(ranked, key=lambda name: _RANKS.index(self.seen[name]))
         shown = [f"{self.changes[name]} of {self.cases}: {name}, first {self.first[name]}" for name in ranked]
         detail = "; ".join([*shown, *([self.note] if self.note else [])])
         outcome = ", ".join(ranked[:MOST_SHOWN])
-        return EdgeCell(row=row, grade=self._grade(worst), outcome=outcome, detail=said(detail), observed=observed)
+        return EdgeCell(row=row, grade=self.seen[worst], outcome=outcome, detail=said(detail), observed=observed)
 
 
 _RANKS: Final[tuple[EdgeGrade, ...]] = ("HOSTILE", "FAIL", "NON_STRICT", "INFO")
@@ -345,13 +365,15 @@ class ProxyCheck:
             self.client.close()
         return tally.cell(row.id)
 
-    def send(self, tally: ProxyTally, label: str, request: RelayRequest, reply: RelayReply) -> Relayed:
+    def send(
+        self, tally: ProxyTally, label: str, request: RelayRequest, reply: RelayReply, *, odd: bool = False
+    ) -> Relayed:
         """One request, counted; a proxy that ended is started again."""
         got = self.client.one(request, reply)
         found = changes_of(request, reply, got)
         if got.how == "closed" and self._proxy.ensure():
             found.add("the proxy ended")
-        tally.add(label, found)
+        tally.add(label, found, odd=odd)
         if tally.changes["no response"] >= MOST_SILENT:
             raise RelaySilent(f"ended after {MOST_SILENT} requests without a response")
         return got
@@ -416,7 +438,8 @@ def _produced(row: str, limit: int = 99) -> Callable[[ProxyCheck, ProxyTally], N
         for at, payload in enumerate(produced_payloads().get(row, ())):
             code = payload.error_code
             reply = stored_of(version, error_code=code, base_offset=-1 if code else at)
-            check.send(tally, payload.id, produce_of(version, {FIRST: payload.data}), reply)
+            request = produce_of(version, {FIRST: payload.data})
+            check.send(tally, payload.id, request, reply, odd=is_odd(payload.data))
 
     return run
 
@@ -429,7 +452,8 @@ def _fetched(row: str) -> Callable[[ProxyCheck, ProxyTally], None]:
         for payload in fetched_payloads().get(row, ()):
             aborted = [{"producer_id": who, "first_offset": first} for who, first in payload.aborted]
             fields = {"aborted_transactions": aborted} if payload.aborted else {}
-            check.send(tally, payload.id, fetch_of(version), fetched_of(version, {FIRST: payload.data}, **fields))
+            reply = fetched_of(version, {FIRST: payload.data}, **fields)
+            check.send(tally, payload.id, fetch_of(version), reply, odd=is_odd(payload.data))
 
     return run
 
@@ -658,17 +682,18 @@ def _round_trip(check: ProxyCheck, tally: ProxyTally) -> None:
     for payload in (each for row in rows for each in produced_payloads().get(row, ())[::8]):
         got = check.client.one(produce_of(putting, {FIRST: payload.data}), stored_of(putting))
         if got.arrived is None:
-            tally.add(payload.id, {"request lost"})
+            tally.add(payload.id, {"request lost"}, odd=is_odd(payload.data))
             continue
         on_disk = got.arrived.fields()["topic_data"][0]["partition_data"][0]["records"]
         back = check.client.one(fetch_of(getting), fetched_of(getting, {FIRST: on_disk}))
         if back.answered is None:
-            tally.add(payload.id, {"connection closed" if back.how == "closed" else "no response"})
+            how = "connection closed" if back.how == "closed" else "no response"
+            tally.add(payload.id, {how}, odd=is_odd(payload.data))
             continue
         # The header of a Fetch response without tags of ours has five bytes, or four in old versions.
         body = back.answered[5 if tables.FETCH.is_flexible(getting) else 4 :]
         seen = tables.FETCH.decode(getting, body)["responses"][0]["partitions"][0]["records"]
-        tally.add(payload.id, record_changes(payload.data, seen))
+        tally.add(payload.id, record_changes(payload.data, seen), odd=is_odd(payload.data))
 
 
 ROWS: Final[dict[str, Callable[[ProxyCheck, ProxyTally], None]]] = {
@@ -769,7 +794,9 @@ def running_proxy(
         raise CannotRunEdges(f"the broker cannot listen at {upstream}: {error}") from error
     with broker, tempfile.TemporaryDirectory(prefix="kafkaproof-proxy-") as folder:
         listen = parse_address(what) if running else (HOST, free_ports(PORTS))
-        command = [] if running else fill_proxy_command(shlex.split(what), broker, listen)
+        filled = [] if running else fill_proxy_command(shlex.split(what), broker, listen)
+        # In the caller's folder, which relative paths are meant from.
+        command = [*_IN_FOLDER, str(Path.cwd()), *filled] if filled else []
         proxy = StartedProxy(listen, command, Path(folder))
         try:
             yield ProxyCheck(proxy, broker, version, allow)
