@@ -52,6 +52,7 @@ SHARED_NAMES: Final = {
     "opened",
     "consume",
     "audit",
+    "opened",
     "compress",
     "decompress",
     "opened",
