@@ -15,6 +15,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.process import Guarded
 from kafka_brokers.wire import tables
 from kafka_brokers.wire.client import Client
+from kafka_brokers.wire.connection import TIME_LIMIT
 from kafka_brokers.wire.errors import WireError
 
 # Later versions of Metadata say whether they want topics created; ours do not.
@@ -23,6 +24,8 @@ LAST_THAT_CREATES: Final = 3
 PORT, DATA = "{port}", "{data}"
 # Seconds that a broker may take to answer its first request.
 START_LIMIT: Final = 30.0
+# Seconds that a broker on this machine may take to answer any other.
+ANSWER_LIMIT: Final = 8.0
 PAUSE: Final = 0.05
 # A broker that chooses its port prints where it listens as its first line.
 _ADDRESS: Final = re.compile(rb"([\w.:\[\]-]+:\d{1,5})\r?\n")
@@ -40,6 +43,7 @@ class ExternalBroker:
         """
         self.bootstrap = bootstrap
         self.release = release
+        self.time_limit = TIME_LIMIT
         self._ranges: Mapping[int, tuple[int, int]] | None = None
         self._meet()
 
@@ -81,7 +85,7 @@ class ExternalBroker:
 
     def client(self) -> Client:
         """A new connection to it, for the caller to close.  Raises `Unreachable`."""
-        return Client(self.bootstrap, ranges=self._ranges)
+        return Client(self.bootstrap, time_limit=self.time_limit, ranges=self._ranges)
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """Create *topics* (name: number of partitions), and wait until they can be used.
@@ -147,6 +151,7 @@ class StartedBroker(ExternalBroker):
         """
         self._command = tuple(command)
         self._limit = limit
+        self.time_limit = ANSWER_LIMIT
         self._folder = Path(tempfile.mkdtemp(prefix="kafkaproof-broker-"))
         self._process: Guarded | None = None
         self.starts = 0
