@@ -84,7 +84,7 @@ class EdgeKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class EdgeCell(msgspec.Struct, frozen=True, kw_only=True):
-    """What one column does in one situation.
+    """The behaviour of one column in one situation.
 
     Attributes:
         row: the id of the situation.
@@ -248,7 +248,7 @@ def _cause_defects(causes: Sequence[EdgeCause]) -> Iterator[str]:
 
 
 def edge_cause_of(kind: str, column: str, cell: EdgeCell) -> EdgeCause | None:
-    """The reviewed cause of the finding in *cell*; None if nobody has reviewed it."""
+    """The reviewed cause of the finding in *cell*; None if it has no review."""
     return next((cause for cause in edge_causes() if cause.fits(kind, column, cell)), None)
 
 
@@ -326,7 +326,7 @@ class EdgeWriter:
 
 
 def said(text: object) -> str:
-    """What a client, proxy or broker said, as data of limited length."""
+    """Text of a client, proxy or broker, as data of limited length."""
     return printable(str(text), MAX_SAID)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ class EdgeColumn(Protocol):
 
     @property
     def version(self) -> str:
-        """Its version; empty if it tells none."""
+        """Its version; empty if it reports none."""
         ...
 
     def __call__(self, row: EdgeRow) -> EdgeCell:
@@ -64,7 +64,7 @@ MODULES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class EdgeRun:
-    """What to run, and where results go.
+    """A column to run, and the folder of its results.
 
     Attributes:
         kind: the id of the table.
@@ -89,8 +89,8 @@ def edge_module(kind: str) -> EdgeModule:
     return module
 
 
-def run_edges(run: EdgeRun) -> Iterator[tuple[EdgeRow, EdgeCell]]:
-    """Run the rows of one column that have no result yet, and yield each with its cell.
+def run_edges(run: EdgeRun) -> Generator[tuple[EdgeRow, EdgeCell], None, None]:
+    """Run the rows of one column that have no result yet, and yield each with its cell; closing it ends the column.
 
     Raises:
         BadEdgesError: there is no such kind or row.
