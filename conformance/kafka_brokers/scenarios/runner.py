@@ -130,9 +130,17 @@ class CannotPlay(Exception):
 
 @dataclass(slots=True)
 class WaitLimits:
-    """How long, in seconds, a marker is waited for; shared by all that is played to one broker."""
+    """How long a marker (in seconds) and a fetch (in milliseconds) may wait; shared by all played to one broker.
+
+    A fetch that may wait asks for no bytes at least, so Kafka answers it at once, too.
+    """
 
     seconds: float = MARKER_LIMIT
+    fetch_ms: int = 0
+
+    def fetch_fields(self) -> dict[str, int]:
+        """The fields of fetch requests that say so."""
+        return {"max_wait_ms": self.fetch_ms} | ({"min_bytes": 0} if self.fetch_ms else {})
 
 
 class ScenarioRunner:
@@ -260,7 +268,8 @@ class ScenarioRunner:
 
     def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | ConnectionClosed:
         version = min(version, self.client.newest(tables.FETCH))
-        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, max_wait_ms=0, **fields)
+        fields |= self._wait_limits.fetch_fields()
+        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, **fields)
         return given if isinstance(given, ConnectionClosed) else _of(self.partition, given, "Fetch")
 
     def _signed(self, step: Produce, payload: bytes) -> bytes:

@@ -34,6 +34,8 @@ from kafka_corpus.vector_format import content_hash
 
 # Operations that work over the network alone.
 OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
+# Some brokers answer a fetch that must not wait before they look at the log.
+FETCH_MS: Final = 20
 GONE: Final = "the broker was gone"
 
 
@@ -123,7 +125,7 @@ def scenario_recorder(broker: ExternalBroker, topics: list[str]) -> Recorder:
     """Plays scenarios to *broker* on topics with unique names, which *topics* gets."""
     # Topics that the broker creates on request have at least one partition.
     at_once = AT_ONCE if broker.creates_topics else 1
-    return Recorder(broker, fresh=lambda running, start: _fresh(running, start, at_once, topics))
+    return Recorder(broker, fresh=lambda running, start: _fresh(running, start, at_once, topics), fetch_ms=FETCH_MS)
 
 
 def observe_scenario(recorder: Recorder, broker: ExternalBroker, case: Case) -> Observation:
