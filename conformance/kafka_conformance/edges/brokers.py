@@ -20,14 +20,17 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from msgspec import UNSET
+
 from kafka_brokers.external import ExternalBroker, StartedBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import start_jvm
+from kafka_brokers.scenarios.runner import CannotPlay
 from kafka_brokers.wire import TopicPartition, WireError, tables
 from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
 from kafka_conformance.edges.running import CannotRunEdges
@@ -53,7 +56,8 @@ from kafka_conformance.testees.recipe import (
 from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import load_evidence
-from kafka_corpus.scenario import Fetch, Produce, Scenario, Step, StepAnswer
+from kafka_corpus.prediction import step_payload
+from kafka_corpus.scenario import FIRST_OF_V2, Fetch, InitProducerId, Produce, Scenario, Step, StepAnswer, WriteMarker
 from kafka_corpus.vectors import load_vectors, package_root
 from kafka_records import Batch, Record, RecordFormatError, decode, encode
 from kafka_records.layout import MAGIC_OFFSET
@@ -66,6 +70,7 @@ KIND: Final = Path(__file__).parent / "kinds" / "brokers.toml"
 FIRST_PRODUCE_OF_V2, FIRST_FETCH_OF_V2 = 3, 4
 # KIP-110: before these versions zstd is refused; KIP-467: before this version no record is named as the one at fault.
 FIRST_PRODUCE_OF_ZSTD, FIRST_FETCH_OF_ZSTD, FIRST_PRODUCE_OF_RECORD_ERRORS = 7, 10, 8
+UNSUPPORTED_VERSION: Final = 35
 # Cases of one grade that a cell names.
 NAMED: Final = 6
 LONGEST_WHY: Final = 140
@@ -125,6 +130,9 @@ GROUPS: Final = (
         "LegacyRecord.java; KIP-896 (4.0 has neither Produce below 3 nor Fetch below 4)",
     ),
 )  # fmt: skip
+MAGIC_OF_V2: Final = 2
+# The time of records that are not from the corpus.
+TIME: Final = 1_524_709_879_130
 # Settings of the topic, by id: the name and the value.
 MODES: Final = {
     "default": ("", ""),
@@ -142,8 +150,15 @@ RIGHT: Final = {
     "refused": "Nothing is stored, and the error is that of Apache Kafka 4.4.0 or 3.9.2: the recorded answers.",
 }
 # Rows beside the corpus: what differs in every stored batch, or hides everything else, is measured on its own.
-LEADER_EPOCH, ZERO_WAIT = "leader-epoch", "fetch-without-wait"
+LEADER_EPOCH, ZERO_WAIT, IDEMPOTENCE = "leader-epoch", "fetch-without-wait", "idempotent-producer"
 OWN_ROWS: Final = (
+    EdgeRow(
+        id=IDEMPOTENCE,
+        title="A producer with an id of the broker's: a batch sent again, and one too early",
+        right="A batch that is sent again is stored once, with the first offset as answer; a gap is refused.",
+        source="ProducerStateManager.java; ProducerAppendInfo.java, checkSequence; KIP-98",
+        rules=["PID-09"],
+    ),
     EdgeRow(
         id=LEADER_EPOCH,
         title="Partition leader epoch of a stored batch",
@@ -165,8 +180,7 @@ OWN_ROWS: Final = (
 
 def group_of(case: Case) -> RuleGroup:
     """The group of rules that *case* belongs to."""
-    assert isinstance(case.input, Scenario)
-    old = any(_is_old(step) for step in case.input.steps)
+    old = has_old_step(case)
     return next(group for group in GROUPS if (group.id == "old" if old else case.area in group.areas))
 
 
@@ -188,13 +202,22 @@ def mode_of(case: Case) -> str:
 
 @cache
 def scenario_cases() -> Mapping[str, Mapping[str, Case]]:
-    """The cases by id, each as the releases of `JUDGES` answer it."""
+    """The cases by id, each as the releases of `JUDGES` answer it.
+
+    A case that the first of them has no more is left out, unless it is about formats that it has no more.
+    """
     recorded, vectors = load_evidence(package_root()), load_vectors(ops=OPS)
     found: dict[str, dict[str, Case]] = {}
     for release in JUDGES:
         for case in judged_by(vectors, recorded, release):
-            found.setdefault(case.id, {})[release] = case
+            if release == JUDGES[0] or case.id in found or has_old_step(case):
+                found.setdefault(case.id, {})[release] = case
     return found
+
+
+def has_old_step(case: Case) -> bool:
+    """Whether *case* takes a version of Produce or Fetch that carries v0 or v1."""
+    return isinstance(case.input, Scenario) and any(map(_is_old, case.input.steps))
 
 
 @cache
@@ -308,7 +331,11 @@ def _judge_content(step: Step, want: StepAnswer, have: StepAnswer) -> CaseFindin
             word = "other offset" if name == "base_offset" else "other time"
             return CaseFinding("FAIL", word, f"{name} is {getattr(have, name)}, Kafka: {getattr(want, name)}")
     if without_epochs(want.data) != without_epochs(have.data):
+        if want.data and not _readable(want.data):
+            return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
         if content_of(want.data) != content_of(have.data):
+            if isinstance(step, Fetch) and _goes_on(want.data, have.data, step):
+                return CaseFinding("INFO", "other amount", f"{len(have.data)} bytes, Kafka: {len(want.data)}")
             return CaseFinding("FAIL", "other data", _first_difference(want.data, have.data))
         return CaseFinding("INFO", "other form", "the same records in another form or compression")
     committed = isinstance(step, Fetch) and step.isolation == "read_committed"
@@ -335,11 +362,33 @@ def content_of(data: bytes) -> object:
         batches = decode(data)
     except RecordFormatError:
         return without_epochs(data)
+    return _records_of(batches) + [(batch.last_offset, batch.max_timestamp) for batch in batches if batch.records][-1:]
+
+
+def _records_of(batches: Sequence[Batch]) -> list[tuple[object, ...]]:
+    """The records with what consumers read of their batch; the epoch in a marker is for brokers."""
     return [
-        (record, batch.timestamp_type, batch.producer_id, batch.producer_epoch, batch.transactional, batch.control)
+        (
+            _as_rebuilt(record), batch.timestamp_type, batch.producer_id,
+            -1 if batch.control else batch.producer_epoch, batch.transactional, batch.control,
+        )
         for batch in batches
         for record in batch.records
-    ] + [(batch.last_offset, batch.max_timestamp) for batch in batches if batch.records][-1:]
+    ]  # fmt: skip
+
+
+def _goes_on(want: bytes, have: bytes, step: Fetch) -> bool:
+    """Whether *have* is the same log cut at another place, under read_committed not beyond Kafka's end."""
+    right, given = _records_of(_readable(want)), _records_of(_readable(have))
+    some = min(len(right), len(given))
+    beyond = len(given) > len(right) and step.isolation == "read_committed"
+    return some > 0 and right[:some] == given[:some] and not beyond
+
+
+def _as_rebuilt(record: Record) -> Record:
+    """Kafka replaces what is no UTF-8 in a header key when it builds a batch anew; to keep it is no loss."""
+    headers = [header._replace(key=header.key.decode(errors="replace").encode()) for header in record.headers or ()]
+    return record._replace(headers=tuple(headers))
 
 
 def _first_difference(want: bytes, have: bytes) -> str:
@@ -365,24 +414,100 @@ def _first_difference(want: bytes, have: bytes) -> str:
 
 
 def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
-    """The mildest difference from one of the releases; None if the broker does as one of them."""
+    """The mildest difference from one of the releases; None if the broker does as one of them.
+
+    It is not `FAIL` where no producer sends such batches, unless they were damaged on their way.
+    """
     found: list[CaseFinding] = []
     for case in judged.values():
         assert isinstance(case.input, Scenario)
+        ordinary = is_damaged(case.input.steps) or is_ordinary(case.input.steps)
         accepts = not any(answer.error_code or answer.closed or answer.silent for answer in case.expect.answers)
         if isinstance(observation, ScenarioAnswers):
             finding = judge_answers(case.input.steps, case.expect.answers, observation.answers, strict=strict)
         else:
-            finding = _stopped(observation, accepts=accepts)
+            finding = _stopped(observation, grade="FAIL" if accepts and ordinary else "HOSTILE")
         if finding is None:
             return None
+        if finding.grade == "FAIL" and not ordinary:
+            finding = replace(finding, grade="NON_STRICT", why=f"{finding.why}; no producer sends such a batch")
         found.append(finding)
     # Of the first release if they are of one grade.
     return max(found, key=lambda each: (grade_rank(each.grade), each is found[0]))
 
 
-def _stopped(observation: Observation, *, accepts: bool) -> CaseFinding:
-    grade: Grade = "FAIL" if accepts else "HOSTILE"
+def _without_old_versions(observation: Observation) -> bool:
+    """Whether the broker refuses the version itself: Kafka 4 announces Produce 0, and closes the connection on it."""
+    return isinstance(observation, ScenarioAnswers) and any(
+        answer.closed or answer.error_code == UNSUPPORTED_VERSION for answer in observation.answers
+    )
+
+
+def is_ordinary(steps: Sequence[Step]) -> bool:
+    """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
+    payloads: list[bytes] = []
+    for step in steps:
+        if isinstance(step, WriteMarker) or (isinstance(step, Produce) and (step.is_null() or step.again is not UNSET)):
+            return False
+        if isinstance(step, Produce):
+            payloads += [step_payload(step)] + ([step.beside] if step.beside is not UNSET else [])
+            foreign = any(batch.producer_id >= 0 or batch.transactional for batch in _readable(payloads[-1]))
+            if foreign and not step.producer:
+                return False
+    return all(_is_written(payload) for payload in payloads)
+
+
+def _readable(payload: bytes) -> Sequence[Batch]:
+    try:
+        return decode(payload)
+    except RecordFormatError:
+        return ()
+
+
+def _is_written(payload: bytes) -> bool:
+    batches = _readable(payload)
+    try:
+        ends = [end for _, end in split_entries(payload)]
+    except RecordFormatError:
+        return False
+    whole = ends[-1:] == [len(payload)] and (len(ends) == 1 or payload[MAGIC_OFFSET] < MAGIC_OF_V2)
+    return whole and bool(batches) and all(map(_is_plain, batches))
+
+
+def is_damaged(steps: Sequence[Step]) -> bool:
+    """Whether a step produces a batch with a wrong checksum."""
+    for step in steps:
+        if isinstance(step, Produce) and not step.is_null():
+            try:
+                decode(step_payload(step))
+            except RecordFormatError as error:
+                return error.kind == "corrupt"
+    return False
+
+
+def _is_plain(batch: Batch) -> bool:
+    """Whether a producer writes *batch* so: offsets without gaps from 0, its own times, the right maximum."""
+    count = len(batch.records)
+    times = [record.timestamp for record in batch.records]
+    return (
+        not batch.control
+        and count > 0
+        and batch.delete_horizon is None
+        and batch.timestamp_type != "append"
+        and [record.offset - batch.base_offset for record in batch.records] == list(range(count))
+        and batch.last_offset == batch.base_offset + count - 1
+        and (batch.magic < MAGIC_OF_V2 or batch.base_offset == 0)
+        and min(times, default=0) >= 0
+        and (batch.magic < MAGIC_OF_V2 or batch.max_timestamp == max(times, default=-1))
+        and all(_is_text(header.key) for record in batch.records for header in record.headers)
+    )
+
+
+def _is_text(key: bytes) -> bool:
+    return key.decode(errors="replace").encode() == key
+
+
+def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
     match observation:
         case Crashed():
             return CaseFinding(grade, "crash", f"the broker ended: {how_it_ended(observation)}")
@@ -442,18 +567,23 @@ class BrokerColumn:
 
     def __call__(self, row: EdgeRow) -> EdgeCell:
         """Play the scenarios of *row*."""
-        if row.id in (LEADER_EPOCH, ZERO_WAIT):
-            return self._own(row.id)
-        strict = next(group for group in GROUPS if row.id.startswith(f"{group.id}-")).strict
+        if row.id in (own := {LEADER_EPOCH: self._leader_epoch, ZERO_WAIT: self._zero_wait, IDEMPOTENCE: self._twice}):
+            try:
+                return own[row.id]()
+            except (WireError, NoBroker, CannotPlay) as error:
+                return EdgeCell(row=row.id, grade="not run", outcome="not announced", detail=said(error))
+        group = next(group for group in GROUPS if row.id.startswith(f"{group.id}-"))
         findings: dict[str, CaseFinding | None] = {}
         not_run: dict[str, str] = {}
         for judged in cases_by_row()[row.id]:
             case = next(iter(judged.values()))
             observation = self._observed(case)
-            if isinstance(observation, Skipped):
+            if has_old_step(case) and _without_old_versions(observation):
+                not_run[case.id] = "Produce below 3 or Fetch below 4 is refused, as by Kafka 4"
+            elif isinstance(observation, Skipped):
                 not_run[case.id] = observation.reason
             else:
-                findings[case.id] = judge_case(judged, observation, strict=strict)
+                findings[case.id] = judge_case(judged, observation, strict=group.strict)
         return cell_of(row.id, findings, not_run)
 
     def _observed(self, case: Case) -> Observation:
@@ -481,26 +611,36 @@ class BrokerColumn:
             return f"zstd: Produce {FIRST_PRODUCE_OF_ZSTD} and Fetch {FIRST_FETCH_OF_ZSTD} are not announced"
         return ""
 
-    def _own(self, row: str) -> EdgeCell:
-        try:
-            return self._zero_wait() if row == ZERO_WAIT else self._leader_epoch()
-        except (WireError, NoBroker) as error:
-            return EdgeCell(row=row, grade="not run", outcome="no answer", detail=said(error))
-
     def _stored(self) -> TopicPartition:
         """A partition with one batch."""
         topic = f"kafkaproof-own-{len(self._topics)}-{id(self):x}"
         self._topics.append(topic)
         self._broker.create_topics({topic: 1})
-        where, time = TopicPartition(topic, 0), 1_524_709_879_130
+        where = TopicPartition(topic, 0)
         batch = Batch(
-            magic=2, base_offset=0, last_offset=0, max_timestamp=time, partition_leader_epoch=-1,
-            records=(Record(offset=0, timestamp=time, key=None, value=b"kept"),),
+            magic=2, base_offset=0, last_offset=0, max_timestamp=TIME, partition_leader_epoch=-1,
+            records=(Record(offset=0, timestamp=TIME, key=None, value=b"kept"),),
         )  # fmt: skip
         with self._broker.client() as client:
             client.metadata([topic])
             client.produce({where: encode(batch)})
         return where
+
+    def _twice(self) -> EdgeCell:
+        batches = [_of_producer(sequence) for sequence in (0, 0, 1, 5)]
+        produces = [Produce(data=each, producer="p") for each in batches]
+        steps: tuple[Step, ...] = (InitProducerId("p", transactional=False), *produces)
+        _, first, again, second, early = self._recorder.play(Scenario(steps=steps, since=FIRST_OF_V2))
+        codes = [answer.error_code for answer in (first, again, second, early)]
+        offsets = [answer.base_offset for answer in (first, again, second)]
+        observed = {"errors": codes, "offsets": offsets}
+        duplicate, gap = again.data != b"" or offsets[2] != 1, not codes[3]
+        if not duplicate and not gap and codes[:3] == [0, 0, 0] and offsets == [0, 0, 1]:
+            return EdgeCell(row=IDEMPOTENCE, grade="PASS", outcome="as Kafka", observed=observed)
+        outcome = "duplicates" if duplicate else "gaps" if gap else "refuses"
+        grade: EdgeGrade = "FAIL" if duplicate or gap or codes[0] or codes[2] else "INFO"
+        detail = f"first, again, next, and four too early: errors {codes}, offsets {offsets}"
+        return EdgeCell(row=IDEMPOTENCE, grade=grade, outcome=outcome, detail=detail, observed=observed)
 
     def _fetched(self, where: TopicPartition, **fields: int) -> bytes:
         with self._broker.client() as client:
@@ -529,6 +669,23 @@ class BrokerColumn:
             return EdgeCell(row=LEADER_EPOCH, grade="PASS", outcome="as Kafka", observed=observed)
         detail = f"the batch has {has}, Metadata says {epoch}; consumers then cannot notice a truncated log"
         return EdgeCell(row=LEADER_EPOCH, grade="INFO", outcome="other epoch", detail=detail, observed=observed)
+
+
+def _of_producer(sequence: int) -> bytes:
+    """A batch of one record with *sequence*; the runner writes id and epoch."""
+    record = Record(offset=0, timestamp=TIME, key=None, value=b"%d" % sequence)
+    return encode(
+        Batch(
+            magic=2,
+            base_offset=0,
+            last_offset=0,
+            max_timestamp=TIME,
+            records=(record,),
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+    )
 
 
 @cache
