@@ -643,7 +643,7 @@ class FaultyRuns:
 
 
 def _is_mixed(situation: Situation, seen: ProduceEvidence) -> bool:
-    """Whether groups left together that were to leave one after the other, so that the fault hit another one, or none."""
+    """Whether groups left together that were to leave one after the other, so that the fault hit another, or none."""
     hit = {record.number for batch in seen.sent if batch.hit for record in batch.records}
     if seen.ended != "done" or not situation.fault.times:
         return False
