@@ -40,7 +40,7 @@ from kafka_brokers import jars
 from kafka_brokers.releases import NEWEST, find_release
 from kafka_conformance.process.cpu_time import cpu_of, process_tree
 from kafka_pipeline.audit.stretch import judge_stretch
-from kafka_pipeline.segments.splits import Stretch
+from kafka_pipeline.segments.files import Stretch
 from kafka_records import encode
 
 MIB: Final = 1 << 20

@@ -36,7 +36,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "Check, run again and list certificates that projects submit.",
     ),
     "site": ("kafkaproof.commands.site:site", "Build the static site from stored results."),
-    "dossier": ("kafkaproof.commands.dossier:dossier", "Draft an issue for each cause of findings."),
+    "dossier": ("kafkaproof.commands.site:dossier", "Draft an issue for each cause of findings."),
     "museum": (
         "kafkaproof.commands.museum:museum_group",
         "Historical defects, and the cases that show them.",

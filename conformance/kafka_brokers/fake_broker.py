@@ -516,11 +516,15 @@ class FakeBroker:
     def serve(self, topic: str, data: bytes, partition: int = 0, aborted: Sequence[tuple[int, int]] = ()) -> Tape:
         """Put *data* on a partition, in place of what was there; what was *aborted* is named in every answer."""
         tape = Tape(data, aborted)
+        self.put_on(topic, tape, partition)
+        return tape
+
+    def put_on(self, topic: str, tape: Tape, partition: int = 0) -> None:
+        """Put *tape*, which may answer fetches in its own way, on a partition."""
         with self._change:
             self._tapes[topic, partition] = self._newest = tape
             self._topic_names[topic_id_of(topic)] = topic
             self._changed()
-        return tape
 
     def withdraw(self, topic: str, partition: int = 0) -> None:
         """Take away what is on a partition."""

@@ -1,25 +1,30 @@
 """Check the corpus: the committed files are those that the case functions make, and they are consistent.
 
-Each drift names the place and the difference, or the command that corrects it.
+Each drift names the place and the difference, or the command that corrects it.  `waiting` lists the cases that wait
+for recorded answers.  A client or broker release counts if the evidence has any answer of it.  Cases that do not
+concern it are not counted: scenarios for clients, cases of other releases for brokers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kafka_corpus import errata, evidence, id_registry, line_files
+from kafka_corpus import evidence, id_registry, line_files
+from kafka_corpus.answer_diff import scenario_of
 from kafka_corpus.answers import disagreement
 from kafka_corpus.case import Case
 from kafka_corpus.compiler import Compiled, compile_corpus, stored_files
-from kafka_corpus.evidence import brokers, clients
-from kafka_corpus.scenario import Scenario
+from kafka_corpus.evidence import Evidence, brokers, clients
+from kafka_corpus.scenario import Scenario, release_number
+from kafka_corpus.traceability import unshown
 from kafka_corpus.vector_format import Answer, content_hash, input_of, to_vector
-from kafka_corpus.vectors import area_files
+from kafka_corpus.vectors import VECTORS, case_in, content_hashes, load_vectors
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch
 from kafka_records.rules import Check, all_rules
@@ -63,7 +68,7 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
         *file_drifts(compiled, root),
         *disagreements(compiled.cases, compiled.answers),
         *missing_rules(compiled.cases),
-        *(Drift("rules", id_, "no case shows which source is right") for id_ in errata.unshown(compiled.cases)),
+        *(Drift("rules", id_, "no case shows which source is right") for id_ in unshown(compiled.cases)),
         *repeated_inputs(compiled.cases),
         *(
             Drift("brokers", where, why)
@@ -78,8 +83,8 @@ def check(cases: Sequence[Case], root: Path) -> list[Drift]:
 
 def retired_drifts(root: Path) -> Iterator[Drift]:
     """Lines of retired ids that do not have the content that their hash is of."""
-    for line in area_files.VECTORS.read(root):
-        if line.retired and content_hash(area_files.case_in(line, root)) != line.sha256:
+    for line in VECTORS.read(root):
+        if line.retired and content_hash(case_in(line, root)) != line.sha256:
             yield Drift("ids", line.id, "is retired, and its line was changed since")
 
 
@@ -96,7 +101,7 @@ def file_drifts(compiled: Compiled, root: Path) -> Iterator[Drift]:
             yield Drift("files", name, f"has no area any more; {COMPILE}")
         elif found is None:
             yield Drift("files", name, f"is missing; {COMPILE}")
-        elif name.startswith(area_files.VECTORS.name):
+        elif name.startswith(VECTORS.name):
             yield from line_drifts(name, wanted, found)
         else:
             yield Drift("files", name, f"is out of date; {COMPILE}")
@@ -187,3 +192,56 @@ def repeated_inputs(cases: Sequence[Case]) -> Iterator[Drift]:
         if key in seen:
             yield Drift("inputs", case.id, f"has the same question as {seen[key]}")
         seen.setdefault(key, case.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Ids of the cases without an answer, by client (name and version) and by broker release."""
+
+    clients: dict[tuple[str, str], list[str]]
+    brokers: dict[str, list[str]]
+
+    def ids(self) -> list[str]:
+        """Every case that waits for an answer."""
+        return sorted({id_ for ids in (*self.clients.values(), *self.brokers.values()) for id_ in ids})
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """The same as JSON values, those without a waiting case too."""
+        of_clients = [{"client": name, "version": version, "ids": ids} for (name, version), ids in self.clients.items()]
+        return [*of_clients, *({"broker": release, "ids": ids} for release, ids in self.brokers.items())]
+
+    def lines(self, *, with_ids: bool) -> Iterator[str]:
+        """A line for each client and release, and the ids if wanted."""
+        named = [(f"{name} {version}", ids) for (name, version), ids in self.clients.items()]
+        for name, ids in [*named, *((f"broker {release}", ids) for release, ids in self.brokers.items())]:
+            yield f"{name}: {f'{len(ids):,} cases wait' if ids else 'all cases have an answer'}"
+            if with_ids:
+                yield from (f"  {id_}" for id_ in ids)
+
+
+def waiting(root: Path) -> Waiting:
+    """The cases below *root* that wait for answers.
+
+    Raises:
+        line_files.BadFileError: a file below *root* cannot be read.
+    """
+    contents, recorded = dict(content_hashes(root)), evidence.load_evidence(root)
+    current, cases = evidence.pruned(recorded, contents), load_vectors(root=root)
+    return Waiting(_of_clients(recorded, current, cases), _of_brokers(recorded, current, cases))
+
+
+def _of_clients(recorded: Evidence, current: Evidence, cases: list[Case]) -> dict[tuple[str, str], list[str]]:
+    known = sorted({key for line in recorded.values() for key in line.by_client()})
+    ids = [case.id for case in cases if clients.is_request(case)]
+    answered = {id_: line.by_client() for id_, line in current.items()}
+    return {key: [id_ for id_ in ids if key not in answered.get(id_, {})] for key in known}
+
+
+def _of_brokers(recorded: Evidence, current: Evidence, cases: list[Case]) -> dict[str, list[str]]:
+    known = sorted(brokers.recorded_releases(recorded), key=release_number)
+    answered = {id_: line.recorded() for id_, line in current.items()}
+    scenarios = [(case.id, scenario) for case in cases if (scenario := scenario_of(case)) is not None]
+    return {
+        release: [id_ for id_, scene in scenarios if scene.concerns(release) and release not in answered.get(id_, {})]
+        for release in known
+    }

@@ -19,14 +19,13 @@ from kafka_corpus.answers import ask_reference, brief
 from kafka_corpus.case import Case, Question
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, content_hash, line_of, parse_line
-from kafka_corpus.vectors import area_files
-from kafka_corpus.vectors.area_files import VectorLine
+from kafka_corpus.vectors import VECTORS, VectorLine, case_in, vector_line
 from kafka_records import Batch
 
 # More than what fills two lz4 blocks is made at run time, from a recipe.
 MAX_INPUT: Final = 128 * 1024
 SCHEMA: Final = f"schema/{schema.FILE}"
-AREA_FOLDERS: Final = (area_files.VECTORS, evidence.EVIDENCE)
+AREA_FOLDERS: Final = (VECTORS, evidence.EVIDENCE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def compile_corpus(
     """
     if refused := list(filter(None, map(too_big, cases))):
         raise ValueError("\n".join(refused))
-    stored = area_files.VECTORS.read(root)
+    stored = VECTORS.read(root)
     old = {line.id: line for line in stored}
     lines = [_line(case, old.get(case.id), root, reuse=reuse) for case in sorted(cases, key=lambda case: case.id)]
     contents = {line.id: line.sha256 for line in lines}
@@ -82,7 +81,7 @@ def compile_corpus(
     breaches = list(id_registry.breaches(stored, cases, contents, ended, areas, rewrite=rewrite_ids))
     written = None if areas is None else {*areas, *(id_.partition(".")[0] for id_ in ended)}
     return Compiled(
-        cases=tuple(area_files.case_in(line, root) for line in lines),
+        cases=tuple(case_in(line, root) for line in lines),
         contents=contents,
         answers={line.id: line.reference_answer() for line in lines},
         files=_files([*lines, *past, *live], root, written),
@@ -94,13 +93,13 @@ def _line(case: Case, old: VectorLine | None, root: Path, *, reuse: bool) -> Vec
     content, libraries = content_hash(case), compressed_bytes.unusual_libraries()
     if old is not None and not old.retired:
         if content != old.sha256 and compressed_bytes.made_elsewhere(old.libraries):
-            case = compressed_bytes.keep_bytes(case, area_files.case_in(old, root))
+            case = compressed_bytes.keep_bytes(case, case_in(old, root))
             content = content_hash(case)
         if content == old.sha256:
             libraries = old.libraries
             if reuse:
-                return area_files.vector_line(case, content, old.reference, libraries)
-    return area_files.vector_line(case, content, _reference_answer(case), libraries)
+                return vector_line(case, content, old.reference, libraries)
+    return vector_line(case, content, _reference_answer(case), libraries)
 
 
 def _reference_answer(case: Case) -> msgspec.Raw:
@@ -116,7 +115,7 @@ def held(line: VectorLine, areas: Collection[str] | None) -> bool:
 
 def _files(lines: Sequence[VectorLine], root: Path, areas: Collection[str] | None) -> dict[str, bytes]:
     """The files of *areas*, or all of them and the schema."""
-    vectors = area_files.VECTORS.texts(line for line in lines if held(line, areas))
+    vectors = VECTORS.texts(line for line in lines if held(line, areas))
     live = {line.id: line.sha256 for line in lines if not line.retired}
     current = evidence.pruned(evidence.load_evidence(root, areas), live)
     recorded = evidence.EVIDENCE.texts(current.values())

@@ -28,7 +28,7 @@ from msgspec import Meta
 from kafka_corpus import compressed_bytes, schema
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.vector_format import CORPUS_VERSION, SCHEMA_VERSION, UNRELEASED, Sha256, input_of, line_of
-from kafka_corpus.vectors import area_files, corpus_hash, load_vectors, package_root
+from kafka_corpus.vectors import VECTORS, corpus_hash, load_vectors, package_root
 
 FILE: Final = "MANIFEST.json"
 FORMAT: Final = "kafkaproof vectors"
@@ -69,7 +69,7 @@ def manifest_of(cases: Sequence[Case], files: Mapping[str, bytes], root: Path) -
         ops=_count(case.op for case in cases),
         verdicts=_count(case.expect.verdict for case in cases),
         sha256=corpus_hash(root),
-        libraries=compressed_bytes.all_libraries(line.libraries for line in area_files.VECTORS.read(root)),
+        libraries=compressed_bytes.all_libraries(line.libraries for line in VECTORS.read(root)),
         files={name: VectorFile(data.count(b"\n"), sha256(data).hexdigest()) for name, data in files.items()},
     )
 

@@ -21,7 +21,7 @@ from kafka_corpus import schema
 from kafka_corpus.case import Case
 from kafka_corpus.line_files import AreaFolder
 from kafka_corpus.vector_format import CORPUS_VERSION
-from kafka_corpus.vectors.area_files import VECTORS, VectorLine
+from kafka_corpus.vectors import VECTORS, VectorLine
 
 # Hexadecimal digits of a content hash in a frozen line.
 DIGEST: Final = 16

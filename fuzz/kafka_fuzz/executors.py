@@ -28,7 +28,7 @@ from kafka_conformance.testees.known import connect
 from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
-from kafka_fuzz.encode.testees import Writers
+from kafka_fuzz.encode import Writers
 from kafka_fuzz.findings import TargetMode
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.shrink.search import (

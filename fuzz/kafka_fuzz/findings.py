@@ -4,6 +4,7 @@
 
 A key may hide a second cause: inputs of a few other kinds that show it are kept, too.
 A finding is complete on disk when `add` returns, so a killed campaign loses none.
+Former names of files and fields are still read (`with_current_fields`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kafka_corpus.case import Expectation
-from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.mutate import Mutant
 from kafka_fuzz.mutate.mutant import MutantCell
 from kafka_fuzz.targets.outcome import Outcome
@@ -282,3 +282,33 @@ def read_finding(path: Path) -> FuzzFinding | None:
 def finding_input(root: Path, finding: FuzzFinding) -> bytes:
     """The smallest input that shows *finding*."""
     return (finding_folder(root, finding.key) / INPUT_FILE).read_bytes()
+
+
+# Fields of known.toml, by the former name of its table.
+KNOWN_FINDINGS: Final = {
+    "known": {"target": "testee", "about": "reason", "lies": "faults", "canary": "reproducer", "asked": "mode"}
+}
+# The file of replay results.
+REPLAYS: Final = "canaries.json"
+# Fields of findings, of the log, of the list of triage, and of the reach of findings.
+FIELDS: Final = {
+    "asked": "mode",
+    "vector": "outcomes",
+    "finds": "findings",
+    "finds_new": "new_findings",
+    "told": "result",
+    "lie": "fault",
+}
+
+
+def with_current_fields(data: bytes) -> bytes:
+    """Lines of compact JSON in which former names of fields are replaced.
+
+    A string in JSON never holds an unescaped quote, so that only keys are replaced.
+
+    >>> with_current_fields(b'{"asked":"encode","why":"\\\\"asked\\\\":"}')
+    b'{"mode":"encode","why":"\\\\"asked\\\\":"}'
+    """
+    for former, name in FIELDS.items():
+        data = data.replace(f'"{former}":'.encode(), f'"{name}":'.encode())
+    return data

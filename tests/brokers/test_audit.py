@@ -14,8 +14,8 @@ from kafka_brokers.releases import NEWEST
 from kafka_pipeline.audit.joining import LogReport, join_summaries
 from kafka_pipeline.audit.stretch import judge_stretch
 from kafka_pipeline.columnar.scan import runs_in
+from kafka_pipeline.segments.files import Stretch
 from kafka_pipeline.segments.listing import find_segments
-from kafka_pipeline.segments.splits import Stretch
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 

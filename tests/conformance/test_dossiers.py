@@ -22,7 +22,7 @@ from kafka_conformance.testees.known import find_testee
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch
-from kafkaproof.commands.dossier import dossier
+from kafkaproof.commands.site import dossier
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 CRC = "v2_crc.crc_of_an_empty_batch"

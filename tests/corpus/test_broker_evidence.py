@@ -5,13 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_corpus import compiler, evidence, status
+from kafka_corpus import compiler, evidence
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.build import put, raw_message
 from kafka_corpus.case import Case
-from kafka_corpus.check import check, directions
-from kafka_corpus.evidence import Answers, CaseEvidence, brokers
-from kafka_corpus.evidence.recorded import broker_answer
+from kafka_corpus.check import check, directions, waiting
+from kafka_corpus.evidence import Answers, CaseEvidence, broker_answer, brokers
 from kafka_corpus.registry import Draft, error_answer, produced, scene, stored
 from kafka_corpus.scenario import FindOffset, StepAnswer
 from kafka_corpus.vector_format import BriefStep, BrokerAnswer, content_hash, to_vector
@@ -76,7 +75,7 @@ def test_newest_broker_is_right(place: Path) -> None:
     )
     (place / "evidence" / "sample.ndjson").unlink()
     assert found(place, {"4.4.0": {"sample.taken": (TAKEN,)}}) == []
-    assert status.waiting(place).brokers == {"4.4.0": ["sample.refused"]}
+    assert waiting(place).brokers == {"4.4.0": ["sample.refused"]}
 
 
 def test_older_brokers_may_differ(place: Path) -> None:
@@ -137,11 +136,11 @@ def test_release_that_cannot_run_a_case(place: Path) -> None:
     recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.taken": (TAKEN,)})
     compiler.write_compiled(compiler.compile_corpus(CASES, place), place)
     evidence.write_evidence(recorded, place)
-    assert status.waiting(place).brokers["2.8.2"] == ["sample.refused"]
+    assert waiting(place).brokers["2.8.2"] == ["sample.refused"]
     recorded = brokers.with_release(recorded, "2.8.2", CONTENT, {}, cannot={"sample.refused": "no such setting"})
     assert evidence.write_evidence(recorded, place) == ["evidence/sample.ndjson"]
     assert evidence.load_evidence(place) == recorded
-    assert status.waiting(place).brokers["2.8.2"] == []
+    assert waiting(place).brokers["2.8.2"] == []
     assert list(recorded["sample.refused"].by_release()) == ["4.4.0"]
     assert [drift for drift in check(CASES, place) if drift.check == "brokers"] == []
     again = brokers.with_release(recorded, "2.8.2", CONTENT, {"sample.refused": (REFUSED,)})

@@ -11,8 +11,7 @@ from kafka_corpus.answers import ask_reference, disagreement
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.cases import all_cases
 from kafka_corpus.vector_format import content_hash, corpus_hash_of, line_of, matches
-from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-from kafka_corpus.vectors.area_files import content_hashes
+from kafka_corpus.vectors import content_hashes, corpus_hash, load_vectors, package_root
 from kafka_records.rules import all_rules
 
 LEAST = 2000

@@ -8,8 +8,7 @@ import pytest
 
 from kafka_corpus import compiler, id_registry, line_files
 from kafka_corpus.case import Case
-from kafka_corpus.vectors import area_files, load_vectors
-from kafka_corpus.vectors.area_files import VectorLine
+from kafka_corpus.vectors import VECTORS, VectorLine, load_vectors
 
 
 def compiled(root: Path, cases: Sequence[Case], retire: Sequence[str] = ()) -> list[tuple[str, str]]:
@@ -22,14 +21,14 @@ def compiled(root: Path, cases: Sequence[Case], retire: Sequence[str] = ()) -> l
 
 def lines(root: Path) -> dict[str, VectorLine]:
     """The registered ids, each with its line."""
-    return {line.id: line for line in area_files.VECTORS.read(root)}
+    return {line.id: line for line in VECTORS.read(root)}
 
 
 def test_unchanged(root: Path, sample: list[Case]) -> None:
     """The same cases break no promise and change no line."""
-    before = area_files.VECTORS.read(root)
+    before = VECTORS.read(root)
     assert compiled(root, sample) == []
-    assert area_files.VECTORS.read(root) == before
+    assert VECTORS.read(root) == before
 
 
 def test_new_id_is_one_line(root: Path, sample: list[Case]) -> None:
@@ -84,9 +83,9 @@ def test_superseded_in_another_area(root: Path, sample: list[Case]) -> None:
 def test_retired_by_hand(root: Path, sample: list[Case]) -> None:
     """An id that nothing replaces can be retired, and stays so."""
     assert compiled(root, sample[1:], retire=["sample.accepts"]) == []
-    retired = area_files.VECTORS.read(root)
+    retired = VECTORS.read(root)
     assert compiled(root, sample[1:]) == []
-    assert area_files.VECTORS.read(root) == retired
+    assert VECTORS.read(root) == retired
 
 
 def test_never_used_again(root: Path, sample: list[Case]) -> None:
@@ -100,7 +99,7 @@ def test_area_of_retired_ids(root: Path, sample: list[Case]) -> None:
     gone = replace(sample[0], id="gone.case", area="gone", input=b"gone")
     assert compiled(root, [*sample, gone]) == []
     assert compiled(root, sample, retire=["gone.case"]) == []
-    assert area_files.VECTORS.areas(root) == ["gone", "sample"]
+    assert VECTORS.areas(root) == ["gone", "sample"]
     assert [case.area for case in load_vectors(root=root)] == ["sample"] * len(sample)
 
 
@@ -118,7 +117,7 @@ def test_superseded_but_there(root: Path, sample: list[Case]) -> None:
 
 def test_repeated_line(root: Path, sample: list[Case]) -> None:
     """An id has one line."""
-    registered = area_files.VECTORS.read(root)
+    registered = VECTORS.read(root)
     contents = {line.id: line.sha256 for line in registered}
     found = id_registry.breaches([*registered, registered[0]], sample, contents, {})
     assert list(found) == [("sample.accepts", "has two lines in its vector file")]

@@ -23,7 +23,7 @@ from kafka_fuzz.campaign import fork_worker
 from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_fuzz.findings import finding_input, read_findings
 from kafka_fuzz.mutate import Mutant
-from kafka_fuzz.targets import Target, reference
+from kafka_fuzz.targets import Target, codecs
 from kafka_fuzz.targets.base import TargetResult
 from kafka_fuzz.targets.codecs import CodecTarget
 from kafka_fuzz.targets.outcome import CLASSES, OutcomeClass
@@ -44,7 +44,7 @@ PROMISED: Final = {
     "explain": (kafka_records, "explain"),
     "append": (kafka_records, "append"),
     "convert": (kafka_records, "convert"),
-    "decompress": (reference, "decompress"),
+    "decompress": (codecs, "decompress"),
 }
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from kafka_brokers.wire import Produced
 from kafka_corpus.authoring.build import put, reseal
-from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference, produce_answer
 from kafka_fuzz.broker.confirming import entry_format
-from kafka_fuzz.broker.lanes import topic_settings
+from kafka_fuzz.broker.lanes import ProduceAnswer, answer_difference, produce_answer, topic_settings
 from kafka_fuzz.broker.payloads import Payloads, as_client, as_idempotent, large_seeds, with_header, without_neighbours
 from kafka_fuzz.mutate import Mutant, MutantCell, corpus_seeds
 from kafka_fuzz.mutate.mutant import first_entry_spans

@@ -14,7 +14,6 @@ from kafka_brokers.wire import TopicPartition
 from kafka_corpus.authoring.build import TIMESTAMP, raw_batch, raw_record, signed
 from kafka_fuzz.broker import lanes
 from kafka_fuzz.broker import lanes as ending
-from kafka_fuzz.broker.comparing import ProduceAnswer
 from kafka_fuzz.broker.confirming import (
     CONTEXT,
     Context,
@@ -24,7 +23,7 @@ from kafka_fuzz.broker.confirming import (
     open_broker_replayer,
     sent_as,
 )
-from kafka_fuzz.broker.lanes import Lane, LaneRequest, Taken, release_of
+from kafka_fuzz.broker.lanes import Lane, LaneRequest, ProduceAnswer, Taken, release_of
 from kafka_fuzz.broker.oracle import BrokerLost, JudgedPayload, Oracle, is_transactional
 from kafka_fuzz.broker.payloads import Payloads
 from kafka_fuzz.broker_target import BrokerRound, run_broker_round

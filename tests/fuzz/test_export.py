@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.shrink import benchmark_inputs, good_batches
 
-from kafka_fuzz.campaign.export import differing_exports, exported_files, program_name, write_export
+from kafka_fuzz.campaign.libfuzzer import differing_exports, exported_files, program_name, write_export
 from kafka_fuzz.targets import NAMES
 
 ROOT = Path(__file__).resolve().parent.parent.parent

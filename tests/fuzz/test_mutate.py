@@ -23,10 +23,9 @@ from kafka_fuzz.mutate import (
 from kafka_fuzz.mutate import mutant as cells
 from kafka_fuzz.mutate.entries import CODECS, base_entry
 from kafka_fuzz.mutate.faults import FAULTS
-from kafka_fuzz.mutate.fixup import as_message, fixed_up, write_message_bytes
+from kafka_fuzz.mutate.fixup import as_message, fixed_up, pack_fast, write_message_bytes
 from kafka_fuzz.mutate.model import AFTER_ODDITY, Row, fault_rows, reachable
 from kafka_fuzz.mutate.mutant import NO_FAULT, current_profile
-from kafka_fuzz.mutate.packing import pack_fast
 from kafka_fuzz.strategies import mutants
 from kafka_fuzz.targets.codecs import reference_agrees
 from kafka_records.checksum import checksum_legacy, checksum_v2

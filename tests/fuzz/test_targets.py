@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from kafka_fuzz import findings
-from kafka_fuzz.former_names import FIELDS
+from kafka_fuzz.findings import FIELDS
 from kafka_fuzz.mutate import Mutant, MutantCell, mutate, own_seeds
 from kafka_fuzz.targets import TARGETS, Target
 from kafka_fuzz.targets.base import TargetResult, TooLong, guard, reset_peak

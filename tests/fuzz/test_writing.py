@@ -18,7 +18,7 @@ from kafka_fuzz.campaign.encoding import run_encode_round
 from kafka_fuzz.campaign.known_findings import KNOWN_FILE, read_known_findings
 from kafka_fuzz.campaign.plan import RoundPlan
 from kafka_fuzz.campaign.replay import replay_known_findings
-from kafka_fuzz.encode.testees import (
+from kafka_fuzz.encode import (
     VALUES,
     Writing,
     cells,

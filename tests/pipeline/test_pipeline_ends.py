@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os, signal, sys, time
-from kafkaproof.commands.pipeline.options import exits
+from kafkaproof.commands.pipeline import exits
 from kafka_pipeline.spark import PipelineError
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with exits():

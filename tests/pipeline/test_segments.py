@@ -13,13 +13,22 @@ import pyarrow.fs as pafs
 from tests.pipeline.recorded import ARCHIVE
 
 from kafka_corpus.authoring.logs import keyed, on_disk
+from kafka_pipeline.columnar import chunk as tables
 from kafka_pipeline.columnar import scan
 from kafka_pipeline.columnar.scan import mapped, runs_in, scan_stretch
 from kafka_pipeline.reading import ALL, Bounds
-from kafka_pipeline.segments import tables
-from kafka_pipeline.segments.files import OFFSETS, RemoteFile, indexed, without_zeros
+from kafka_pipeline.segments.files import (
+    OFFSETS,
+    RemoteFile,
+    Stretch,
+    among,
+    indexed,
+    pack_stretches,
+    split_segment,
+    whole_entries,
+    without_zeros,
+)
 from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments, local_path
-from kafka_pipeline.segments.splits import Stretch, among, pack_stretches, split_segment, whole_entries
 from kafka_records import Record, encode
 from kafka_records.constants import TimestampType
 from kafka_records.model import Batch

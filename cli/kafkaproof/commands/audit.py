@@ -17,7 +17,7 @@ from kafka_brokers.progress import progress
 from kafka_conformance.sanitize import printable
 from kafka_pipeline.spark import PipelineError
 from kafkaproof.cli import DISAGREEMENTS, OK, say_json
-from kafkaproof.commands.pipeline.options import exits, opener, spark_options, steps
+from kafkaproof.commands.pipeline import exits, opener, spark_options, steps
 
 if TYPE_CHECKING:
     from kafka_pipeline.audit.findings import AuditFinding

@@ -1,7 +1,11 @@
-"""`kafkaproof broker`: real brokers, their jars, how to start one, and a judge of any broker."""
+"""`kafkaproof broker`: real brokers, their jars, how to start one, a judge of any broker.
+
+`record` and `compare` keep what brokers answer to the corpus, and set it side by side.
+"""
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
@@ -12,27 +16,38 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers import jars
-from kafka_brokers.external import ExternalBroker
+from kafka_brokers.external import ExternalBroker, StartedBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker, find_java
 from kafka_brokers.progress import progress
 from kafka_brokers.releases import NEWEST, RELEASES, Release, find_release
+from kafka_brokers.scenarios import recorder as answer_recorder
 from kafka_brokers.wire.client import parse_address
+from kafka_conformance.judge.reach import replay_cases
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.runner import broker as certifying
 from kafka_conformance.runner import deviations, keeping, results
-from kafka_conformance.runner.keeping import DEFAULT_HELP
-from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.keeping import DEFAULT_HELP, reserved
+from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
+from kafka_corpus.evidence import brokers
 from kafka_corpus.vectors import corpus_hash, load_vectors, package_root
-from kafkaproof.cli import DISAGREEMENTS, INTERRUPTED, OK, need_own_sources, say_json
-from kafkaproof.commands.broker_answers import compare_command, record_command
+from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, need_own_sources, say_json
 from kafkaproof.commands.certify import declared_option, formats_option, write_report
 
 # Seconds between two looks at a broker that runs in the foreground.
 LOOK: Final = 0.5
+DEFAULT_FOLDER: Final = "kafkaproof-results/brokers"
+MOST_SHOWN: Final = 40
+
+only_option = click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of lines.")
+root_option = click.option(
+    "--root", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
+    help="The folder that contains `evidence`.  [default: the package]",
+)  # fmt: skip
 
 
 @click.group()
@@ -135,6 +150,23 @@ def lock_command(release: tuple[str, ...]) -> None:
         click.echo(f"{each.name}: {len(entries)} jars")
 
 
+@broker.command("schemas")
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the table is not what the jars have.")
+def schemas_command(check: bool) -> None:
+    """Write the table of the records of internal topics, from the message schemas in the jars of releases."""
+    from kafka_brokers.message_schemas import schemas_text
+
+    need_own_sources("kafkaproof broker schemas", "the table of this release stays as it is")
+    path = package_root().parents[1] / "reference" / "kafka_records" / "internal_topics.json"
+    text = schemas_text()
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != text:
+        raise click.ClickException(
+            "internal_topics.json is not what the jars have; `kafkaproof broker schemas` writes it"
+        )
+
+
 @broker.command("build")
 @click.argument("release")
 @click.option(
@@ -150,7 +182,9 @@ def build_command(release: str, base: str | None) -> None:
     click.echo(container.build_image(release, base or container.DEFAULT_BASE))
 
 
-def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
+def _address(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    if text is None:
+        return None
     try:
         parse_address(text)
     except ValueError as error:
@@ -158,13 +192,27 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
     return text
 
 
+def _command(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
+    try:
+        words = None if text is None else shlex.split(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}") from error
+    if words == []:
+        raise click.BadParameter("names no program")
+    return words
+
+
 @click.command("certify")
 @click.option(
-    "--bootstrap", required=True, callback=_address, metavar="HOST:PORT",
-    help="The broker; it has to lead all partitions.",
+    "--bootstrap", callback=_address, metavar="HOST:PORT",
+    help="A broker that runs; it has to lead all partitions.",
+)  # fmt: skip
+@click.option(
+    "--start", callback=_command, metavar="'COMMAND {port}'",
+    help="Start the broker, and start it again when it ends; {data} is an empty folder.",
 )  # fmt: skip
 @click.option("--against", default=NEWEST, show_default=True, metavar="RELEASE", help="Whose answers are right.")
-@click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT]")
+@click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT or program]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
@@ -174,7 +222,8 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 @formats_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_broker(
-    bootstrap: str,
+    bootstrap: str | None,
+    start: list[str] | None,
     against: str,
     name: str | None,
     only: tuple[str, ...],
@@ -185,11 +234,16 @@ def certify_broker(
 ) -> NoReturn:
     """Run the produce and fetch cases on any Kafka-compatible broker, and judge it by Apache Kafka's answers.
 
+    A broker of --start is started again after a crash: one crash costs one case.
     Topics are created for it, and deleted at the end where the broker can do that.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if (bootstrap is None) == (start is None):
+        raise click.UsageError("one of --bootstrap and --start is needed")
+    where = bootstrap or start or []
+    name = name or (where if isinstance(where, str) else Path(where[0]).name)
     cases = _cases(against, only)
-    path = keeping.result_directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
+    path = keeping.result_directory(folder, part=bool(only)) / folder_name(name) / results.FILE
     try:
         keeping.check_covers_result(path, only, len(cases))
         click.get_current_context().with_resource(keeping.reserved(path.parent))
@@ -200,7 +254,7 @@ def certify_broker(
     except OSError as error:
         raise click.UsageError(f"--report: {error}") from error
     try:
-        done = _run(bootstrap, name or bootstrap, against, cases, only, path)
+        done = _run(where, name, against, cases, only, path)
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {path}", err=True)
         if (before := results.previous_result(path)).exists():
@@ -224,9 +278,10 @@ def _cases(against: str, only: Sequence[str]) -> list[Case]:
 
 
 def _run(
-    bootstrap: str, name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
+    where: str | list[str], name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
 ) -> results.Results:
-    with ExternalBroker(bootstrap) as broker, progress(name) as on_progress:
+    opened = ExternalBroker(where) if isinstance(where, str) else StartedBroker(where)
+    with opened as broker, progress(name) as on_progress:
         plan = certifying.BrokerRunPlan(
             broker=broker,
             name=name,
@@ -238,6 +293,143 @@ def _run(
             progress=on_progress,
         )
         return certifying.run(plan)
+
+
+@click.command("record")
+@click.argument("releases", nargs=-1, metavar="[RELEASE]…")
+@only_option
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path, file_okay=False), default=DEFAULT_FOLDER, metavar="DIR",
+    show_default=True, help="Where answers go one by one; a run that was stopped goes on from there.",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Ask what has a recorded answer as well.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Ask everything again, and fail where the recorded answers differ."
+)
+@click.option("--container", "contained", is_flag=True, help="Brokers in containers, from images that `build` made.")
+@root_option
+@json_option
+def record_command(
+    releases: tuple[str, ...],
+    only: tuple[str, ...],
+    folder: Path,
+    again: bool,
+    only_check: bool,
+    contained: bool,
+    root: Path | None,
+    as_json: bool,
+) -> NoReturn:
+    """Ask each RELEASE, or all, every case of the corpus that has no recorded answer of it, and record the answers."""
+    # SIGTERM is ctrl-C by other means: what was earned is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    run = _Run(
+        _selected_cases(only), root or package_root(), folder, again or only_check, only_check, _starter(contained)
+    )
+    click.get_current_context().with_resource(reserved(folder, hint="--dir DIR writes into another directory"))
+    if root is None and not only_check:
+        need_own_sources("kafkaproof broker record", "--root DIR writes into a copy, --check only compares")
+    code, said = OK, []
+    try:
+        for release in [find_release(name).name for name in releases] or [each.name for each in RELEASES]:
+            said.append(run.release(release))
+            if not as_json:
+                _print_answers(said[-1])
+    except NoBroker as error:
+        click.echo(str(error), err=True)
+        code = CANNOT_RUN
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {folder}, the same command goes on with it", err=True)
+        code = INTERRUPTED
+    if as_json:
+        say_json({"releases": said})
+    sys.exit(code or (DISAGREEMENTS if any(each["differing"] for each in said) else OK))
+
+
+def _selected_cases(only: Sequence[str]) -> list[Case]:
+    corpus = load_vectors()
+    if problem := unmatched_pattern(corpus, only):
+        raise click.UsageError(f"--only: {problem}; kafkaproof corpus list shows them")
+    return select(corpus, only)
+
+
+def _starter(contained: bool) -> Callable[..., JvmBroker]:
+    from kafka_brokers import container, jvm
+
+    return container.start_container if contained else jvm.start_jvm
+
+
+class _Run:
+    """One call of the command."""
+
+    def __init__(
+        self,
+        cases: Sequence[Case],
+        root: Path,
+        folder: Path,
+        everything: bool,
+        only_check: bool,
+        start: Callable[..., JvmBroker],
+    ) -> None:
+        self._cases = cases
+        self._root = root
+        self._folder = folder / "check" if only_check else folder
+        self._everything = everything
+        self._only_check = only_check
+        self._start = start
+
+    def release(self, release: str) -> dict[str, Any]:
+        """Ask one release; what came of it."""
+        recorded = evidence.load_evidence(self._root)
+        concerned = list(answer_recorder.scenario_requests(self._cases, release))
+        requests = concerned if self._everything else answer_recorder.unanswered(concerned, recorded, release)
+        lines = replay_cases(release, requests, self._folder, self._start) if requests else {}
+        skipped = sorted(line.id for line in lines.values() if line.skipped)
+        ended = sorted(line.id for line in lines.values() if any(step.ended for step in line.steps))
+        differing = answer_recorder.differing(recorded, release, requests, lines) if self._only_check else []
+        if not self._only_check:
+            evidence.write_evidence(answer_recorder.merged(recorded, release, requests, lines), self._root)
+        # The file of answers is done with once they are recorded or compared.
+        answer_recorder.answer_file_of(self._folder, release).path.unlink(missing_ok=True)
+        return {
+            "release": release,
+            "cases": len(concerned),
+            "sent": len(requests),
+            "skipped": skipped,
+            "ended": ended,
+            "differing": [{"case": change.id, "what": change.what} for change in differing],
+        }
+
+
+def _print_answers(said: dict[str, Any]) -> None:
+    click.echo(f"{said['release']}: {said['sent']:,} of {said['cases']:,} cases sent")
+    for what, ids in (("cannot be sent", said["skipped"]), ("ended the broker", said["ended"])):
+        if ids:
+            click.echo(f"  {len(ids):,} {what}: {', '.join(ids[:5])}{' …' if len(ids) > 5 else ''}")
+    for each in said["differing"][:MOST_SHOWN]:
+        click.echo(f"  {each['case']}: {each['what']}")
+
+
+@click.command("compare")
+@click.argument("old")
+@click.argument("new")
+@only_option
+@root_option
+@json_option
+def compare_command(old: str, new: str, only: tuple[str, ...], root: Path | None, as_json: bool) -> NoReturn:
+    """Show the cases that release NEW answers differently from release OLD, from the recorded answers."""
+    recorded = evidence.load_evidence(root or package_root())
+    known = brokers.recorded_releases(recorded)
+    for name in (old, new):
+        if name not in known:
+            raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
+    found = list(answer_recorder.changes(recorded, old, new, [case.id for case in _selected_cases(only)]))
+    if as_json:
+        say_json({"old": old, "new": new, "changes": [{"case": each.id, "what": each.what} for each in found]})
+    else:
+        for each in found:
+            click.echo(f"{each.id}: {each.what}")
+        click.echo(f"{len(found):,} cases changed from {old} to {new}")
+    sys.exit(DISAGREEMENTS if found else OK)
 
 
 broker.add_command(record_command)

@@ -111,14 +111,13 @@ def check_command(root: Path, as_json: bool) -> None:
     cases ask the same, and no recorded answer contradicts a case unreviewed.  Cases
     without recorded answers pass; `corpus status` counts them.
     """
-    from kafka_corpus import cases, id_registry, status
-    from kafka_corpus.check import check
+    from kafka_corpus import cases, check, id_registry
     from kafka_corpus.evidence import brokers
 
     every = cases.all_cases()
-    drifts = check(every, root)
+    drifts = check.check(every, root)
     silent = brokers.silences(every)
-    waiting = len(status.waiting(root).ids()) if not drifts else 0
+    waiting = len(check.waiting(root).ids()) if not drifts else 0
     thawed = len(id_registry.not_frozen(root)) if not drifts else 0
     document = {"ok": not drifts, "cases": len(every), "drifts": [drift._asdict() for drift in drifts]}
     document |= {"unpredicted": dict(silent), "waiting": waiting, "not_frozen": thawed}
@@ -173,11 +172,11 @@ def status_command(*, with_ids: bool, root: Path, as_json: bool) -> None:
 
     A client or a release is one that has answers to other cases.
     """
-    from kafka_corpus import status
+    from kafka_corpus import check
     from kafka_corpus.vectors import corpus_hash, load_vectors
 
     try:
-        number, waiting = len(load_vectors(root=root)), status.waiting(root)
+        number, waiting = len(load_vectors(root=root)), check.waiting(root)
         document = {"corpus": corpus_hash(root), "cases": number, "waiting": waiting.as_json()}
     except ValueError as error:
         raise click.ClickException(str(error)) from error
@@ -188,10 +187,10 @@ def status_command(*, with_ids: bool, root: Path, as_json: bool) -> None:
 @corpus.command("errata")
 def errata_command() -> None:
     """Print the points on which the format's descriptions disagree, with brokers' answers, as Markdown."""
-    from kafka_corpus import errata
+    from kafka_corpus.traceability import errata_page
     from kafka_corpus.vectors import load_vectors
 
-    click.echo(errata.errata_page(load_vectors()), nl=False)
+    click.echo(errata_page(load_vectors()), nl=False)
 
 
 @corpus.command("trace")

@@ -20,8 +20,7 @@ from kafka_conformance.testees.known import find_testee
 from kafka_corpus.vectors import package_root
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS
 from kafkaproof.cli import INTERRUPTED, OK, say_json
-from kafkaproof.refresh import corpus, results
-from kafkaproof.refresh.plan import CannotDo, CheckoutPlaces, RefreshState, RefreshTask
+from kafkaproof.refresh import CannotDo, CheckoutPlaces, RefreshState, RefreshTask, corpus, results
 
 SCRATCH: Final = Path("kafkaproof-results") / "refresh"
 

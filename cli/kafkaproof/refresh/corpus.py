@@ -20,14 +20,14 @@ from kafka_brokers.scenarios import recorder
 from kafka_conformance.judge import reach
 from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import find_testee
-from kafka_corpus import compiler, evidence, line_files
+from kafka_corpus import compiler, evidence, line_files, vectors
 from kafka_corpus.case import Case
 from kafka_corpus.cases import all_cases
 from kafka_corpus.compiler import Compiled
 from kafka_corpus.evidence import clients
-from kafka_corpus.vectors import area_files, package_root
+from kafka_corpus.vectors import package_root
 from kafka_fuzz.triage.promote import JAVA, recordings
-from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
+from kafkaproof.refresh import CannotDo, RefreshState, RefreshTask, needs
 
 VECTORS: Final = "vectors"
 CLIENTS: Final = "clients"
@@ -52,7 +52,7 @@ def vector_tasks(made: Compiled, root: Path) -> Iterator[RefreshTask]:
     """A task if any file is not as compiled."""
     files = line_files.changed_files(made.files, root)
     if files:
-        old = {line.id: line.sha256 for line in area_files.VECTORS.read(root)}
+        old = {line.id: line.sha256 for line in vectors.VECTORS.read(root)}
         new = sum(old.get(id_) != content for id_, content in made.contents.items())
         name = f"vectors ({', '.join(sorted(files))})"
         yield RefreshTask(VECTORS, name, new, "new or changed cases", run=partial(_write_vectors, made, root))

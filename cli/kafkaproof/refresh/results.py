@@ -32,7 +32,7 @@ from kafka_corpus.vector_format import content_hash, corpus_hash_of
 from kafka_fuzz.campaign.known_findings import CorpusResult, read_corpus_results, write_corpus_results
 from kafka_fuzz.campaign.recall import first_cases, run_cases
 from kafka_fuzz.mutate.entries import DECODE, LONGEST
-from kafkaproof.refresh.plan import CannotDo, RefreshState, RefreshTask, needs
+from kafkaproof.refresh import CannotDo, RefreshState, RefreshTask, needs
 
 RESULTS: Final = "results"
 MATRIX: Final = "matrix"

@@ -44,8 +44,7 @@ from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner.history import history
 from kafka_conformance.sanitize import printable
 from kafka_corpus.case import Case
-from kafka_corpus.errata import outcomes, showing
-from kafka_corpus.traceability import Trace, load_trace
+from kafka_corpus.traceability import Trace, load_trace, outcomes, showing
 from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 
 # Cases of one data file.

@@ -215,3 +215,47 @@ def encode(batch: WireBatch) -> bytes:
         return _runner.run(_writers[0].write(wanted))
     except (KafkaError, AssertionError, ValueError, TypeError) as error:
         raise CodecError("malformed", exception_text(error)) from error
+
+
+class AiokafkaApplication:
+    """A consumer in an application that goes on after errors (`edges.recovery`), with default settings."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = _runner.run(self._started(bootstrap))
+
+    async def _started(self, bootstrap: str) -> Any:
+        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+        await consumer.start()
+        consumer.assign([self._partition])
+        consumer.seek(self._partition, 0)
+        return consumer
+
+    def poll(self, seconds: float) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Offset, key and value of the next record; as in `async for`, which swallows `RecordTooLargeError`, too."""
+        return _runner.run(self._one(seconds))
+
+    async def _one(self, seconds: float) -> list[tuple[int, bytes | None, bytes | None]]:
+        try:
+            async with asyncio.timeout(seconds):
+                record = await anext(self._consumer)
+        except TimeoutError:
+            return []
+        return [(record.offset, record.key, record.value)]
+
+    def seek(self, offset: int) -> None:
+        """Go on at *offset*."""
+        self._consumer.seek(self._partition, offset)
+
+    def position(self) -> int | None:
+        """The offset of the next record."""
+        return int(_runner.run(self._consumer.position(self._partition)))
+
+
+class AiokafkaBatchApplication(AiokafkaApplication):
+    """The same with `getmany`."""
+
+    def poll(self, seconds: float) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Offset, key and value of the next records."""
+        polled = _runner.run(self._consumer.getmany(timeout_ms=int(seconds * 1000)))
+        return [(each.offset, each.key, each.value) for records in polled.values() for each in records]

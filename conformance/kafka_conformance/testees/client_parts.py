@@ -1,9 +1,19 @@
-"""Shared parts of the adapters of clients: names, records, and batches that a writer has no way to express."""
+"""Shared parts of the adapters of clients: names, records, and batches that a writer has no way to express.
+
+As a program, `python -m kafka_conformance.testees.client_parts MODULE:CLASS`, it is the application of a consumer in
+Python that goes on after errors (`edges.recovery`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, Final
+import json
+import os
+import sys
+import time
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, ClassVar, Final, Protocol
 
 from msgspec import UNSET
 
@@ -174,3 +184,91 @@ def one_request(caught: list[bytes]) -> bytes:
     if len(caught) != 1:
         raise CodecError("malformed", f"{len(caught)} requests for one batch")
     return caught[0]
+
+
+class RecoveryApplication(Protocol):
+    """A consumer in the hands of an application."""
+
+    def poll(self, seconds: float) -> Sequence[tuple[int, bytes | None, bytes | None]]:
+        """Offset, key and value of the next records."""
+        ...
+
+    def seek(self, offset: int) -> None:
+        """Go on at *offset*."""
+        ...
+
+    def position(self) -> int | None:
+        """The offset of the next record; None if the consumer does not say."""
+        ...
+
+
+def consume_and_recover(
+    application: RecoveryApplication, request: Mapping[str, Any], emit: Callable[[Any], None]
+) -> str:
+    """The application's loop; it ends with the end record, or when its time is over."""
+    deadline = time.monotonic() + request["limit_ms"] / 1000
+    silence, last, tried, jumped = request["silence_ms"] / 1000, request["offset"] - 1, -1, False
+    quiet = time.monotonic()
+    while (now := time.monotonic()) < deadline:
+        try:
+            for offset, key, value in application.poll(0.5):
+                emit({"offset": offset, "value": b64encode(value or b"").decode()})
+                quiet, last = time.monotonic(), offset
+                if key == request["end"].encode():
+                    return "end"
+        except Exception as error:
+            place = _place_of(error)
+            position = _position_of(application)
+            emit({"error": {"type": type(error).__name__, "message": _chain(error), **place}, "position": position})
+            quiet = time.monotonic()
+            if not request["seek"]:
+                deadline = min(deadline, quiet + request["after_error_ms"] / 1000)
+                time.sleep(0.1)
+                continue
+            where = next(each for each in (place.get("offset"), position, last + 1) if each is not None)
+            tried = max(where + request["step"], tried + 1)
+            application.seek(tried)
+            emit({"sought": tried, "why": "error"})
+        if request["seek"] and not jumped and now - quiet > silence:
+            jumped, quiet = True, now
+            application.seek(request["past"])
+            emit({"sought": request["past"], "why": "silence"})
+    return "time"
+
+
+def _place_of(error: BaseException) -> dict[str, Any]:
+    found = {name: getattr(error, name, None) for name in ("topic", "partition", "offset")}
+    return {name: each for name, each in found.items() if isinstance(each, int | str) and each not in ("", -1, -1001)}
+
+
+def _position_of(application: RecoveryApplication) -> int | None:
+    try:
+        return application.position()
+    except Exception:
+        return None
+
+
+def _chain(error: BaseException | None) -> str:
+    texts: list[str] = []
+    while error is not None and len(texts) < 5:
+        texts.append(f"{type(error).__name__}: {error}")
+        error = error.__cause__ or error.__context__
+    return " < ".join(texts)[:2000]
+
+
+def main(place: str) -> None:
+    """Run the application MODULE:CLASS for the request on standard input."""
+    request = json.loads(sys.stdin.readline())
+    module, _, name = place.partition(":")
+    application = getattr(import_module(module), name)(request["bootstrap"], request["topic"])
+
+    def emit(event: Any) -> None:
+        sys.stdout.write(json.dumps(event) + "\n")
+        sys.stdout.flush()
+
+    emit({"done": consume_and_recover(application, request, emit)})
+    os._exit(0)  # closing may wait for what a stuck consumer does
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

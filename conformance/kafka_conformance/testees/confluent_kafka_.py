@@ -262,3 +262,40 @@ def encode(batch: WireBatch) -> bytes:
         return _writer.write(wanted)
     except (KafkaException, BufferError) as error:
         raise CodecError("malformed", str(error)) from error
+
+
+class ConfluentApplication:
+    """A consumer in an application that goes on after errors (`edges.recovery`), with default settings."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._topic = topic
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, **QUIET})
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
+
+    def poll(self, seconds: float) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Offset, key and value of the next record.  Raises `ConsumerFailure`."""
+        message: Any = self._consumer.poll(seconds)
+        if message is None:
+            return []
+        if message.error() is not None:
+            raise ConsumerFailure(message)
+        return [(message.offset(), message.key(), message.value())]
+
+    def seek(self, offset: int) -> None:
+        """Go on at *offset*."""
+        self._consumer.seek(TopicPartition(self._topic, 0, offset))
+
+    def position(self) -> int | None:
+        """The offset of the next record; None before the first one."""
+        (found,) = self._consumer.position([TopicPartition(self._topic, 0)])
+        return found.offset if found.offset >= 0 else None
+
+
+class ConsumerFailure(Exception):
+    """The error of a message, with what the message says of its place."""
+
+    def __init__(self, message: Any) -> None:
+        super().__init__(f"{message.error().name()}: {message.error().str()}")
+        self.topic: str | None = message.topic()
+        self.partition: int | None = message.partition()
+        self.offset: int | None = message.offset()

@@ -253,3 +253,26 @@ def encode(batch: WireBatch) -> bytes:
         return _writer.write(wanted)
     except (KafkaError, ValueError, TypeError) as error:
         raise CodecError("malformed", exception_text(error)) from error
+
+
+class KafkaPythonApplication:
+    """A consumer in an application that goes on after errors (`edges.recovery`), with default settings."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = KafkaConsumer(bootstrap_servers=bootstrap)
+        self._consumer.assign([self._partition])
+        self._consumer.seek(self._partition, 0)
+
+    def poll(self, seconds: float) -> list[tuple[int, bytes | None, bytes | None]]:
+        """Offset, key and value of the next records."""
+        polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
+        return [(each.offset, each.key, each.value) for records in polled.values() for each in records]
+
+    def seek(self, offset: int) -> None:
+        """Go on at *offset*."""
+        self._consumer.seek(self._partition, offset)
+
+    def position(self) -> int | None:
+        """The offset of the next record."""
+        return int(self._consumer.position(self._partition))

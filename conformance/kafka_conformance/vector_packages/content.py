@@ -32,7 +32,7 @@ from kafka_corpus.vector_format import (
     content_hash,
     to_vector,
 )
-from kafka_corpus.vectors import area_files, corpus_hash, load_vectors, package_root
+from kafka_corpus.vectors import VECTORS, corpus_hash, load_vectors, package_root
 from kafka_records import Batch
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.rules import all_rules
@@ -105,7 +105,7 @@ class PackageVersion:
 def package_version() -> PackageVersion:
     """The version of packages of the installed corpus."""
     root = package_root()
-    number = sum(2 if line.retired else 1 for line in area_files.VECTORS.read(root))
+    number = sum(2 if line.retired else 1 for line in VECTORS.read(root))
     return PackageVersion(CORPUS_VERSION, number, corpus_hash(root), UNRELEASED)
 
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -59,6 +60,11 @@ func (d *delivered) add(each record) bool {
 	return false
 }
 
+// recovery runs an application for a request that begins like this, and does not return; nil where there is none.
+var recovery func(line []byte)
+
+const recoveryPrefix = `{"op": "recover"`
+
 // serveClient answers until there are no more requests.
 func serveClient(of client) {
 	requests := bufio.NewReaderSize(os.Stdin, 1<<16)
@@ -67,6 +73,9 @@ func serveClient(of client) {
 		line, err := requests.ReadBytes('\n')
 		if err != nil {
 			return
+		}
+		if recovery != nil && bytes.HasPrefix(line, []byte(recoveryPrefix)) {
+			recovery(line)
 		}
 		encoder.Encode(of.answer(line))
 	}

@@ -48,7 +48,10 @@ public final class Client {
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in, UTF_8), 1 << 16);
         Output output = new Output();
         for (String line; (line = requests.readLine()) != null; ) {
-            answer(Json.parse(line).asObject(), output);
+            JsonObject request = Json.parse(line).asObject();
+            if (request.getString("op", "").equals("recover"))
+                Recovery.serve(request, replies);
+            answer(request, output);
             output.sendLine(replies);
         }
     }

@@ -8,6 +8,7 @@ const { CompressionTypes, Kafka, logLevel } = require('kafkajs')
 const { version } = require('kafkajs/package.json')
 const { Skipped, refusal, serve } = require('./lines.cjs')
 const { message } = require('./messages.js')
+const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
 const SHOWN = 12 << 20
@@ -26,6 +27,7 @@ async function answer(request) {
   if (request.op === 'hello') return hello()
   if (request.op === 'consume') return consume(request)
   if (request.op === 'produce') return produceAll(request)
+  if (request.op === 'recover') return serveRecovery(request, await pushing(request))
   throw new Skipped(`no operation ${request.op}`)
 }
 
@@ -96,6 +98,37 @@ async function connected(bootstrap, idempotent) {
   const producer = kafka(bootstrap).producer(idempotent ? { idempotent } : {})
   await producer.connect()
   return producer
+}
+
+/**
+ * A consumer in an application that goes on after errors, with default settings. One that has crashed takes no seek until
+ * it has started again, from committed offsets, so another one replaces it.
+ */
+async function pushing({ bootstrap, topic, offset }) {
+  const inbox = new Inbox()
+  const client = new Kafka({ clientId: 'kafkaproof', brokers: [bootstrap], logLevel: logLevel.NOTHING })
+  let number = 0
+  let running
+  async function start(from) {
+    const consumer = client.consumer({ groupId: `${topic}-${number++}` })
+    const own = { consumer, hasCrashed: false }
+    running = own
+    consumer.on(consumer.events.CRASH, ({ payload }) => {
+      own.hasCrashed = true
+      if (own === running) inbox.push({ error: payload.error })
+    })
+    await consumer.connect()
+    await consumer.subscribe({ topics: [topic], fromBeginning: true })
+    await consumer.run({ eachMessage: async ({ message: given }) => own === running && inbox.push(given) })
+    consumer.seek({ topic, partition: 0, offset: String(from) })
+  }
+  async function seek(to) {
+    if (!running.hasCrashed) return running.consumer.seek({ topic, partition: 0, offset: String(to) })
+    running.consumer.disconnect().catch(() => {})
+    await start(to)
+  }
+  await start(offset)
+  return { inbox, seek, position: () => undefined }
 }
 
 /** The error that a consumer gave up over. */

@@ -2,6 +2,7 @@
 // kafka_conformance/process/client_testee.py.
 
 import { compressionsAlgorithms, Consumer, MessagesStreamModes, Producer } from '@platformatic/kafka'
+import application from './application.cjs'
 import lines from './lines.cjs'
 import { kind, message, shown, version } from './shared.js'
 
@@ -19,6 +20,7 @@ async function answer(request) {
   if (request.op === 'hello') return hello()
   if (request.op === 'consume') return consume(request)
   if (request.op === 'produce') return produce(request)
+  if (request.op === 'recover') return application.serveRecovery(request, await pushing(request))
   throw new Skipped(`no operation ${request.op}`)
 }
 
@@ -76,6 +78,28 @@ async function produce({ bootstrap, topic, partition, batch }) {
     if (idempotent) await producer.close(true)
   }
   return { records: [] }
+}
+
+/** A consumer in an application that goes on after errors, with default settings; a stream that has ended is replaced. */
+async function pushing({ bootstrap, topic, offset }) {
+  const inbox = new application.Inbox()
+  const consumer = new Consumer({ clientId: 'kafkaproof', groupId: topic, bootstrapBrokers: [bootstrap] })
+  let stream
+  async function start(from) {
+    const offsets = [{ topic, partition: 0, offset: BigInt(from) }]
+    const started = await consumer.consume({ topics: [topic], mode: MessagesStreamModes.MANUAL, offsets })
+    started.on('data', given => started === stream && inbox.push(given))
+    started.on('error', error => started === stream && inbox.push({ error }))
+    return started
+  }
+  async function seek(to) {
+    const old = stream
+    stream = undefined
+    if (!old.destroyed) await old.close()
+    stream = await start(to)
+  }
+  stream = await start(offset)
+  return { inbox, seek, position: () => undefined }
 }
 
 /** The error that a request was given up over: the last of all tries. */

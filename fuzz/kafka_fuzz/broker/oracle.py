@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import now_ms
 from kafka_brokers.wire import ConnectionClosed, Produced, TopicPartition, WireError, tables
-from kafka_fuzz.broker.comparing import ProduceAnswer, answer_difference
 from kafka_fuzz.broker.lanes import (
     BEGINS,
     ENDS,
@@ -18,7 +17,9 @@ from kafka_fuzz.broker.lanes import (
     Lane,
     LaneRequest,
     Lanes,
+    ProduceAnswer,
     Settings,
+    answer_difference,
     begin_lane_transaction,
     end_lane_transaction,
     marker_mutant,

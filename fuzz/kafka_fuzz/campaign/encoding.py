@@ -28,7 +28,7 @@ from kafka_fuzz.campaign.plan import (
     testees_in,
     unrun_testees,
 )
-from kafka_fuzz.encode.testees import EncodeTestee, Writing, draw, encode_outcome, mutant_of, started
+from kafka_fuzz.encode import EncodeTestee, Writing, draw, encode_outcome, mutant_of, started
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.targets.outcome import Outcome
 

@@ -39,8 +39,7 @@ import msgspec
 
 from kafka_corpus.known_issues import KnownIssue, load_issues
 from kafka_fuzz.broker.confirming import Sent
-from kafka_fuzz.findings import TargetMode, write_atomically
-from kafka_fuzz.former_names import KNOWN_FINDINGS, REPLAYS
+from kafka_fuzz.findings import KNOWN_FINDINGS, REPLAYS, TargetMode, write_atomically
 from kafka_fuzz.mutate import Mutant, MutantCell, for_cell
 from kafka_fuzz.mutate.model import AFTER_ODDITY
 from kafka_fuzz.targets.outcome import Outcome, corpus_key

@@ -40,8 +40,7 @@ import msgspec
 from kafka_conformance.testees.known import known_testees
 from kafka_conformance.testees.recipe import is_built
 from kafka_fuzz.campaign.known_findings import STATE
-from kafka_fuzz.findings import write_atomically
-from kafka_fuzz.former_names import with_current_fields
+from kafka_fuzz.findings import with_current_fields, write_atomically
 from kafka_fuzz.mutate import Profile, draw_profile
 from kafka_fuzz.mutate.entries import corpus_seeds
 from kafka_fuzz.targets import NAMES

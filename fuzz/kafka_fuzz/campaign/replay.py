@@ -191,7 +191,7 @@ def open_replayer(target_and_mode: ReplayTarget, directory: Path) -> Iterator[Ca
     """A function that replays an input on the target; raises if the target cannot be started."""
     target, mode = target_and_mode
     if mode == "encode":
-        from kafka_fuzz.encode.testees import Writers, finding_batch
+        from kafka_fuzz.encode import Writers, finding_batch
 
         writers = Writers((target,))
         try:

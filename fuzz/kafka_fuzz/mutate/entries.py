@@ -20,8 +20,16 @@ from typing import Final, NamedTuple
 from kafka_corpus.authoring.build import header_fields
 from kafka_corpus.case import Op
 from kafka_corpus.vectors import load_vectors
-from kafka_fuzz.mutate.fixup import INT32, varint, varlong, write_batch_bytes, write_message_bytes
-from kafka_fuzz.mutate.packing import codec_from_attributes, pack_fast, unpack_or_none
+from kafka_fuzz.mutate.fixup import (
+    INT32,
+    codec_from_attributes,
+    pack_fast,
+    unpack_or_none,
+    varint,
+    varlong,
+    write_batch_bytes,
+    write_message_bytes,
+)
 from kafka_records import Batch, Header, Record, RecordFormatError
 from kafka_records.constants import (
     COMPRESSIONS,

@@ -21,6 +21,7 @@ from kafka_fuzz.mutate.fixup import (
     SIZE_AT,
     as_message,
     fixed_up,
+    pack_fast,
     varint,
     with_crc,
     with_size,
@@ -28,7 +29,6 @@ from kafka_fuzz.mutate.fixup import (
 )
 from kafka_fuzz.mutate.model import Deck, draw_oddity
 from kafka_fuzz.mutate.mutant import Mutant, MutantCell, Nesting, entry_position
-from kafka_fuzz.mutate.packing import pack_fast
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2
 from kafka_records.layout import (
     ATTRIBUTES_OFFSET_LEGACY,

@@ -9,8 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_fuzz.planted_bugs.bug import PlantedBug, read_patches
-from kafka_fuzz.planted_bugs.search import DecoderAnswer, Detection, InputSeries, search_difference
+from kafka_fuzz.planted_bugs.bug import (
+    DecoderAnswer,
+    Detection,
+    InputSeries,
+    PlantedBug,
+    read_patches,
+    search_difference,
+)
 from kafka_fuzz.planted_bugs.testees import NULL_TESTEES, TESTEE_BUGS
 
 __all__ = [

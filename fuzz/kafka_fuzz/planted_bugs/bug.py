@@ -2,20 +2,23 @@
 
 For the decoder one piece of the reference's source is replaced.  Its modules are
 executed a second time in a namespace of their own, so the imported reference is
-not changed.
+not changed.  `search_difference` looks for an input that shows the bug, by comparing the wrong decoder with the
+reference.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from inspect import getsource
 from pathlib import Path
+from random import Random
 from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,7 +27,9 @@ from kafka_conformance.testees import reference
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.protocol import Capability
 from kafka_corpus.wire import WireBatch, from_wire, to_wire
-from kafka_records import Batch, RecordFormatError
+from kafka_fuzz.mutate import Deck, Profile, draw_profile, mutate, own_seeds
+from kafka_fuzz.mutate.mutant import Mutant
+from kafka_records import Batch, RecordFormatError, decode
 
 BatchDecoder = Callable[[bytes], tuple[Batch, ...]]
 
@@ -196,3 +201,81 @@ def read_patches() -> dict[str, PlantedBug]:
     """The bugs of `patches.toml` by name, in the order of the file."""
     entries = msgspec.toml.decode(Path(__file__).with_name("patches.toml").read_bytes(), type=dict[str, PatchEntry])
     return {name: patched_bug(name, entry) for name, entry in entries.items()}
+
+
+class DecoderAnswer(NamedTuple):
+    """The batches that a decoder returned, whether it refused the input, and in *crashed* any other exception."""
+
+    batches: tuple[Batch, ...]
+    refused: bool
+    crashed: str = ""
+
+
+class Detection(NamedTuple):
+    """The first input that shows a planted bug, the number of executions up to it, and both answers."""
+
+    executions: int
+    mutant: Mutant
+    right: DecoderAnswer
+    wrong: DecoderAnswer
+
+
+def decoder_answer(decoder: BatchDecoder, data: bytes) -> DecoderAnswer:
+    """The answer of *decoder* to *data*; no exception leaves this function."""
+    try:
+        return DecoderAnswer(decoder(data), False)
+    except RecordFormatError as error:
+        return DecoderAnswer(error.batches, True)
+    except CodecError:
+        return DecoderAnswer((), True)
+    except Exception as error:
+        return DecoderAnswer((), True, type(error).__name__)
+
+
+def differs(right: DecoderAnswer, wrong: DecoderAnswer) -> bool:
+    """Whether two answers are a difference that a campaign counts.
+
+    A difference is: one decoder reads what the other refuses, it reads other data,
+    or it raises an exception that is no refusal.  The number of batches that were
+    read before a refusal does not count.
+    """
+    if wrong.crashed or right.refused != wrong.refused:
+        return True
+    return not right.refused and right.batches != wrong.batches
+
+
+class InputSeries:
+    """An endless series of inputs with the reference's answers; each is made once, when it is first needed."""
+
+    def __init__(self, seed: int, profile: Profile | None = None, *, seeds: Sequence[bytes] = ()) -> None:
+        self.rng = Random(seed)
+        self.deck = Deck()
+        self.profile = profile
+        self.seeds = tuple(seeds) or own_seeds()
+        self.made: list[tuple[Mutant, DecoderAnswer]] = []
+        # Cumulative CPU-seconds for making inputs and decoding them with the reference.
+        self.seconds: list[float] = [0.0]
+
+    def __iter__(self) -> Iterator[tuple[Mutant, DecoderAnswer]]:
+        """Inputs and right answers, from the first one on."""
+        index = 0
+        while True:
+            if index == len(self.made):
+                start = time.process_time()
+                profile = self.profile or draw_profile(self.rng)
+                mutant = mutate(self.rng, self.seeds, profile, self.deck)
+                self.made.append((mutant, decoder_answer(decode, mutant.data)))
+                self.seconds.append(self.seconds[-1] + time.process_time() - start)
+            yield self.made[index]
+            index += 1
+
+
+def search_difference(decoder: BatchDecoder, series: InputSeries, most: int) -> Detection | None:
+    """The first input on which *decoder* differs from the reference, or None after *most* executions."""
+    for executions, (mutant, right) in enumerate(series, start=1):
+        if executions > most:
+            return None
+        wrong = decoder_answer(decoder, mutant.data)
+        if differs(right, wrong):
+            return Detection(executions, mutant, right, wrong)
+    return None

@@ -36,8 +36,7 @@ from kafka_fuzz.mutate.entries import (
     value_start,
 )
 from kafka_fuzz.mutate.faults.table import FAULTS, FaultResult, FaultSite
-from kafka_fuzz.mutate.fixup import INT32, NULL, SIZE_AT, UINT32
-from kafka_fuzz.mutate.packing import codec_from_attributes, pack_fast, unpack_or_none
+from kafka_fuzz.mutate.fixup import INT32, NULL, SIZE_AT, UINT32, codec_from_attributes, pack_fast, unpack_or_none
 from kafka_records import RecordFormatError
 from kafka_records.constants import COMPRESSIONS, LOG_OVERHEAD, MAGIC_VALUE_V2, Compression
 from kafka_records.layout import (

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Final
 
 from kafka_fuzz.targets.base import Target
-from kafka_fuzz.targets.codecs import codec_target
-from kafka_fuzz.targets.reference import PROMISES, promise_target
+from kafka_fuzz.targets.codecs import PROMISES, codec_target, promise_target
 
 __all__ = ["COMPILED", "NAMES", "TARGETS", "Target", "make_target"]
 

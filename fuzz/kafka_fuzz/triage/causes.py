@@ -35,7 +35,7 @@ from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.plan import OF_TESTEES, read_log
 from kafka_fuzz.differential.outcome_tuples import SAYS_CODEC, first_place
-from kafka_fuzz.encode.testees import WRITING
+from kafka_fuzz.encode import WRITING
 from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import LONGEST
 from kafka_fuzz.targets.codecs import LIMITS

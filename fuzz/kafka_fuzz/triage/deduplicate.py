@@ -28,9 +28,9 @@ from kafka_fuzz.findings import (
     finding_name,
     inputs_of_other_kinds,
     read_findings,
+    with_current_fields,
     write_atomically,
 )
-from kafka_fuzz.former_names import with_current_fields
 from kafka_fuzz.shrink.tree import shape_of
 from kafka_fuzz.targets.outcome import Outcome, normalized_message, severity
 

@@ -56,9 +56,9 @@ from kafka_corpus.wire import to_wire
 from kafka_fuzz.broker.confirming import CONTEXT, Context, entry_format
 from kafka_fuzz.broker.lanes import LARGEST, ROOM
 from kafka_fuzz.broker.payloads import is_batch
-from kafka_fuzz.encode.testees import data_of, finding_batch
+from kafka_fuzz.encode import data_of, finding_batch
 from kafka_fuzz.findings import REFERENCE, finding_folder, write_atomically
-from kafka_fuzz.targets.reference import PROMISES
+from kafka_fuzz.targets.codecs import PROMISES
 from kafka_fuzz.triage.deduplicate import TriagedFinding
 from kafka_fuzz.triage.draft import VALID_RULE, NoCase, expectation, found_by_text, rule_of, slug
 from kafka_records import Batch, Kind, LogState, RecordFormatError, TopicConfig, append

@@ -26,8 +26,14 @@ from kafka_conformance.testees.connection import CannotRun
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import FIRST_PRODUCE_OF_V2, LAST_OF_V1, Scenario, StepAnswer
 from kafka_fuzz.executors import NoTarget, TesteeExecutor
-from kafka_fuzz.findings import FuzzFinding, finding_folder, finding_input, finding_name, write_atomically
-from kafka_fuzz.former_names import with_current_fields
+from kafka_fuzz.findings import (
+    FuzzFinding,
+    finding_folder,
+    finding_input,
+    finding_name,
+    with_current_fields,
+    write_atomically,
+)
 from kafka_fuzz.mutate.mutant import first_entry_spans
 from kafka_fuzz.shrink.search import as_mutant
 from kafka_fuzz.targets import TARGETS

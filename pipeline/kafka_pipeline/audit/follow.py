@@ -36,8 +36,8 @@ from kafka_pipeline.audit.local import (
     pack_bytes,
 )
 from kafka_pipeline.audit.stretch import AuditTask, Judgement, Summary, judge_task
+from kafka_pipeline.segments.files import SPLIT, Stretch, pack_stretches
 from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments
-from kafka_pipeline.segments.splits import SPLIT, Stretch, pack_stretches
 from kafka_pipeline.spark.manifest import write_durably
 
 # Kinds that say how a log ends, which a live one does not.

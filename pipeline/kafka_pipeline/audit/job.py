@@ -35,8 +35,8 @@ from kafka_pipeline.audit.local import (
     tasks_of,
 )
 from kafka_pipeline.audit.stretch import AuditTask, Judgement, Summary, judge_task
+from kafka_pipeline.segments.files import SPLIT
 from kafka_pipeline.segments.listing import SegmentFile, find_segments
-from kafka_pipeline.segments.splits import SPLIT
 from kafka_pipeline.spark.manifest import (
     MANIFEST,
     PLAN,

@@ -29,8 +29,8 @@ from kafka_pipeline.audit.entries import MoreThanQuick, QuickLimits
 from kafka_pipeline.audit.findings import SEVERITIES
 from kafka_pipeline.audit.joining import AuditReport, join_summaries
 from kafka_pipeline.audit.stretch import AuditTask, Judgement, Summary, judge_task
+from kafka_pipeline.segments.files import SPLIT, Stretch, pack_stretches, split_segment
 from kafka_pipeline.segments.listing import CannotRead, SegmentFile, find_segments, local_path
-from kafka_pipeline.segments.splits import SPLIT, Stretch, pack_stretches, split_segment
 
 # Bytes of a log that the reference judges before kernels are imported.
 QUICK_BYTES: Final = 2 * 1024 * 1024

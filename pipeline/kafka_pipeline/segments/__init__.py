@@ -1,10 +1,8 @@
-"""Log directories as a broker leaves them: their segment files, stretches of them, and tables of what is in them.
+"""Log directories as a broker leaves them: their segment files, and stretches of them.
 
     listing   which segments there are, here and where Arrow's file systems reach
-    files     their bytes
+    files     their bytes, and stretches that begin and end between batches
     indexes   the offset indexes beside them
-    splits    stretches that begin and end between batches
-    tables    records, batches and errors in types that every engine has
 
 It needs the extra `columnar`, and nothing of Spark's.
 """

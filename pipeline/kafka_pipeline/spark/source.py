@@ -45,11 +45,12 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from kafka_pipeline.columnar import chunk as tables
 from kafka_pipeline.columnar import read_chunks
 from kafka_pipeline.columnar.scan import scan_stretch
 from kafka_pipeline.reading import ALL, Bounds
-from kafka_pipeline.segments import files, listing, splits, tables
-from kafka_pipeline.segments.splits import Stretch
+from kafka_pipeline.segments import files, listing
+from kafka_pipeline.segments.files import Stretch
 
 
 def through_hadoop(spark: Any, path: str, *, view: tables.View = "records", columns: Sequence[str] = ()) -> Any:
@@ -87,7 +88,7 @@ def segments(
     *places: str,
     view: tables.View = "records",
     columns: Sequence[str] = (),
-    split: int = splits.SPLIT,
+    split: int = files.SPLIT,
     bounds: Bounds = ALL,
 ) -> Any:
     """The rows that `load` gives for *places*, with one copy less; *bounds* replace pushed filters.
@@ -145,7 +146,7 @@ class ReadOptions:
         self.view: tables.View = view
         names = [name.strip() for name in given.get("columns", "").split(",")]
         self.schema = tables.select_columns(self.view, [name for name in names if name])
-        self.split = _bytes(given.get("split", str(splits.SPLIT)))
+        self.split = _bytes(given.get("split", str(files.SPLIT)))
 
     def narrowed(self, schema: Any) -> pa.Schema:
         """The same columns as a user's own schema has them, which may allow more nulls.
@@ -216,9 +217,9 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
         """Segments that may hold what is wanted, cut between batches."""
         segments = listing.find_segments(self.options.places)
         if self.options.view != "errors":
-            segments = splits.among(segments, self.bounds)
-        stretches = (each for segment in segments for each in splits.split_segment(segment, self.options.split))
-        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.options.split)] or [
+            segments = files.among(segments, self.bounds)
+        stretches = (each for segment in segments for each in files.split_segment(segment, self.options.split))
+        return [SegmentPartition(some) for some in files.pack_stretches(stretches, self.options.split)] or [
             SegmentPartition([])
         ]
 
@@ -277,7 +278,7 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if begin >= segment.size:
             return begin
         with files.open_segment(segment.path, map_it=True) as source:
-            return splits.whole_entries(source, begin, segment.size)
+            return files.whole_entries(source, begin, segment.size)
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[SegmentPartition]:
         """Partitions between two offsets of the stream."""
@@ -286,11 +287,11 @@ class SegmentStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             begin = start.get(path, 0)
             if begin < stop:
                 with files.open_segment(path, map_it=True) as source:
-                    cuts = list(splits.boundaries(source, begin, stop, self.options.split))
+                    cuts = list(files.boundaries(source, begin, stop, self.options.split))
                 stretches += [
                     Stretch(path, one, other) for one, other in zip([begin, *cuts], [*cuts, stop], strict=True)
                 ]
-        return [SegmentPartition(some) for some in splits.pack_stretches(stretches, self.options.split)]
+        return [SegmentPartition(some) for some in files.pack_stretches(stretches, self.options.split)]
 
     def read(self, partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""

@@ -11,8 +11,8 @@ import msgspec
 
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun
-from kafka_fuzz.campaign.export import differing_exports, write_export
 from kafka_fuzz.campaign.external_engines import ENGINES, run_engine
+from kafka_fuzz.campaign.libfuzzer import differing_exports, write_export
 from kafka_fuzz.campaign.merge import Merged, merge_recorded, recover_corpora
 from kafka_fuzz.campaign.plan import KINDS, campaign_lock, target_folder
 from kafka_fuzz.campaign.store import CORPUS_FOLDER, INDEX

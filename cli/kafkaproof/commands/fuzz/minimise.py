@@ -11,10 +11,17 @@ import click
 import msgspec
 
 from kafka_conformance.sanitize import printable
-from kafka_fuzz.encode.testees import finding_batch
+from kafka_fuzz.encode import finding_batch
 from kafka_fuzz.executors import NoTarget, open_executor
-from kafka_fuzz.findings import FINDING_FILE, FINDINGS_FOLDER, INPUT_FILE, FuzzFinding, TargetMode, write_atomically
-from kafka_fuzz.former_names import with_current_fields
+from kafka_fuzz.findings import (
+    FINDING_FILE,
+    FINDINGS_FOLDER,
+    INPUT_FILE,
+    FuzzFinding,
+    TargetMode,
+    with_current_fields,
+    write_atomically,
+)
 from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.worker import Done
 from kafkaproof.cli import CANNOT_RUN, OK, say_json

@@ -20,8 +20,7 @@ from kafka_fuzz.campaign.plan import (
     expand_targets,
     unknown_targets,
 )
-from kafka_fuzz.campaign.screen import screen, severity_summary
-from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.campaign.supervisor import Campaign, screen, severity_summary
 from kafka_fuzz.mutate import PROFILES, current_profile
 from kafka_fuzz.targets.outcome import severity
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json

@@ -23,7 +23,7 @@ from kafka_pipeline.jobs.space import MOST_SEED
 from kafkaproof.cli import DISAGREEMENTS, OK, say_json
 from kafkaproof.commands.fuzz.run import ProfileChoice, split_targets
 from kafkaproof.commands.fuzz.triage import RUNS, print_causes
-from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
+from kafkaproof.commands.pipeline import exits, opener, out_option, spark_options, steps
 
 EXECUTIONS: Final = 100_000
 DEFAULT: Final = "reference,roundtrip,explain,append,convert,decompress,kafka-python"

@@ -17,7 +17,7 @@ from kafka_fuzz.mutate import Profile
 from kafka_fuzz.mutate.mutant import OLD_FIXUP
 from kafka_pipeline.jobs.space import COLUMNS, MOST, MOST_SEED, Rows, Space, grid_hash, parse_shares
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, say_json
-from kafkaproof.commands.pipeline.options import exits, opener, out_option, spark_options, steps
+from kafkaproof.commands.pipeline import exits, opener, out_option, spark_options, steps
 
 if TYPE_CHECKING:
     from kafka_pipeline.spark.manifest import OutputManifest

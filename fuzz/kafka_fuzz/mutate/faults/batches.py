@@ -8,8 +8,7 @@ from typing import Any
 from kafka_fuzz.mutate.entries import BaseEntry, nullable, record_body, with_length_prefix
 from kafka_fuzz.mutate.faults.records import AT, draw_record, read_as_records, with_body
 from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PACKED, PLAIN, UNPACKED, FaultResult, FaultSite, fault
-from kafka_fuzz.mutate.fixup import varint, write_batch_bytes
-from kafka_fuzz.mutate.packing import pack_fast
+from kafka_fuzz.mutate.fixup import pack_fast, varint, write_batch_bytes
 from kafka_records import Batch, Header, Record
 from kafka_records.attributes import CONTROL_FLAG_MASK
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN, NO_TIMESTAMP

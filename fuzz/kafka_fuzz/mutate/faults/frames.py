@@ -21,7 +21,7 @@ from kafka_corpus.authoring.frames import (
 )
 from kafka_fuzz.mutate.faults.streams import halves, with_stream
 from kafka_fuzz.mutate.faults.table import ALL, STREAM, UNPACKED, V2, FaultSite, fault
-from kafka_fuzz.mutate.packing import LZ4_HEADER, LZ4_HEADER_V0, lz4_blocks, pack_fast
+from kafka_fuzz.mutate.fixup import LZ4_HEADER, LZ4_HEADER_V0, lz4_blocks, pack_fast
 from kafka_records.constants import Compression
 
 LZ4: Final[tuple[Compression, ...]] = ("lz4",)

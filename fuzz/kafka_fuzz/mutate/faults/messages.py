@@ -22,8 +22,7 @@ from kafka_fuzz.mutate.faults.table import (
     FaultSite,
     fault,
 )
-from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, fixed_up, nullable_bytes, with_crc, write_message_bytes
-from kafka_fuzz.mutate.packing import pack_fast
+from kafka_fuzz.mutate.fixup import INT32, SIZE_AT, fixed_up, nullable_bytes, pack_fast, with_crc, write_message_bytes
 from kafka_records import Batch, Record
 from kafka_records.constants import COMPRESSIONS, INT32_MAX, INT64_MAX, INT64_MIN, LOG_OVERHEAD, NO_TIMESTAMP
 from kafka_records.layout import CRC_OFFSET_LEGACY, MAGIC_OFFSET

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from kafka_fuzz.mutate.entries import BaseEntry, with_length_prefix
 from kafka_fuzz.mutate.faults.table import BROKEN, CLAIM, PLAIN, UNPACKED, FaultResult, FaultSite, fault
-from kafka_fuzz.mutate.fixup import varint, varlong, write_batch_bytes
-from kafka_fuzz.mutate.packing import pack_fast
+from kafka_fuzz.mutate.fixup import pack_fast, varint, varlong, write_batch_bytes
 from kafka_records import Record
 from kafka_records.constants import INT32_MAX, INT64_MAX, INT64_MIN
 from kafka_records.layout import RECORD_V2

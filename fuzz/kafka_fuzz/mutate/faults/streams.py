@@ -20,8 +20,16 @@ from kafka_corpus.authoring.frames import (
 )
 from kafka_fuzz.mutate.entries import BaseEntry
 from kafka_fuzz.mutate.faults.table import ALL, STREAM, UNPACKED, V2, FaultSite, fault
-from kafka_fuzz.mutate.fixup import write_batch_bytes, write_message_bytes
-from kafka_fuzz.mutate.packing import GZIP_HEADER, fast_gzip_member, lz4_blocks, pack_fast, raw_deflate, xerial_block
+from kafka_fuzz.mutate.fixup import (
+    GZIP_HEADER,
+    fast_gzip_member,
+    lz4_blocks,
+    pack_fast,
+    raw_deflate,
+    write_batch_bytes,
+    write_message_bytes,
+    xerial_block,
+)
 from kafka_records.constants import Compression
 
 GZIP: Final[tuple[Compression, ...]] = ("gzip",)

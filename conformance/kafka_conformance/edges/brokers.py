@@ -1,0 +1,759 @@
+"""Kafka-compatible brokers: their answers to the corpus' scenarios, judged by those recorded of Apache Kafka.
+
+A row is a group of rules under one setting of the topic, either the scenarios
+that Kafka accepts (`kept`) or those of which it refuses a part (`refused`).  The
+rows are made of the corpus: `python -m kafka_conformance.edges.brokers [--check]`.
+
+A scenario is right if a broker answers it as one of `JUDGES` does.  What the
+broker does not announce is `not run`.  In the answers these count:
+
+    FAIL        other records stored or served; valid data refused; damage, a duplicate or a foreign epoch accepted
+    HOSTILE     one request that Kafka refuses stops the broker, or makes the partition unreadable
+    NON_STRICT  accepted although Kafka refuses it; refused in a way on which clients send again without end
+    INFO        another error code, another form of the same records
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from msgspec import UNSET
+
+from kafka_brokers.external import ExternalBroker, StartedBroker
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import start_jvm
+from kafka_brokers.scenarios.runner import CannotPlay
+from kafka_brokers.wire import TopicPartition, WireError, tables
+from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
+from kafka_conformance.edges.running import CannotRunEdges
+from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
+from kafka_conformance.judge.observation import (
+    Crashed,
+    Garbled,
+    Hung,
+    Observation,
+    ScenarioAnswers,
+    Skipped,
+    how_it_ended,
+)
+from kafka_conformance.runner.broker import OPS, judged_by, observe_scenario, scenario_recorder
+from kafka_conformance.testees.recipe import (
+    BuildError,
+    BuildRecipe,
+    build_testee,
+    fill_recipe_command,
+    read_recipes,
+    shipped,
+)
+from kafka_corpus.authoring.build import put
+from kafka_corpus.case import Case
+from kafka_corpus.evidence import load_evidence
+from kafka_corpus.prediction import step_payload
+from kafka_corpus.scenario import FIRST_OF_V2, Fetch, InitProducerId, Produce, Scenario, Step, StepAnswer, WriteMarker
+from kafka_corpus.vectors import load_vectors, package_root
+from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records.layout import MAGIC_OFFSET
+from kafka_records.log import split_entries
+
+# The releases of which one has to be matched, the first of them if an answer is shown.
+JUDGES: Final = ("4.4.0", "3.9.2")
+APACHE: Final = "apache-kafka-"
+KIND: Final = Path(__file__).parent / "kinds" / "brokers.toml"
+FIRST_PRODUCE_OF_V2, FIRST_FETCH_OF_V2 = 3, 4
+# KIP-110: before these versions zstd is refused; KIP-467: before this version no record is named as the one at fault.
+FIRST_PRODUCE_OF_ZSTD, FIRST_FETCH_OF_ZSTD, FIRST_PRODUCE_OF_RECORD_ERRORS = 7, 10, 8
+UNSUPPORTED_VERSION: Final = 35
+# Cases of one grade that a cell names.
+NAMED: Final = 6
+LONGEST_WHY: Final = 140
+# Errors on which Java's producer sends the same batch again (subclasses of RetriableException).
+RETRIABLE: Final = frozenset({2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 74, 75, 78, 100})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGroup:
+    """Areas of the corpus that are about one thing; *source* is the class of Apache Kafka that decides.
+
+    *strict*: to accept what Kafka refuses loses data or order, or delivers damage.
+    """
+
+    id: str
+    title: str
+    areas: tuple[str, ...]
+    source: str
+    strict: bool = False
+
+
+_VALIDATOR: Final = "LogValidator.java, validateMessagesAndAssignOffsets"
+_PRODUCERS: Final = "ProducerAppendInfo.java, checkProducerEpoch, checkSequence; ProducerStateManager.java"
+GROUPS: Final = (
+    RuleGroup("checksum", "Checksums", ("produce_crc",), "DefaultRecordBatch.java, ensureValid", strict=True),
+    RuleGroup(
+        "header", "Header of a batch",
+        ("produce_header", "produce_attributes", "produce_framing", "errata_batches", "log_segments"),
+        "UnifiedLog.analyzeAndValidateRecords; LogValidator.java, validateBatch",
+    ),
+    RuleGroup(
+        "records", "Records and their headers", ("produce_record", "produce_record_headers", "produce_varint"),
+        "DefaultRecord.java, readFrom; LogValidator.java, validateRecord",
+    ),
+    RuleGroup(
+        "compressed", "Compressed batches",
+        ("produce_codecs", "produce_gzip", "produce_lz4", "produce_snappy", "produce_zstd"),
+        f"{_VALIDATOR}; the classes of org.apache.kafka.common.compress",
+    ),
+    RuleGroup("offsets", "Offsets and rewritten batches", ("produce_offsets", "produce_rewriting"), _VALIDATOR),
+    RuleGroup(
+        "times", "Timestamps", ("produce_timestamps", "produce_append_time"),
+        "LogValidator.java, validateTimestamp; KIP-32, KIP-937",
+    ),
+    RuleGroup("sizes", "Sizes", ("produce_sizes",), "UnifiedLog.analyzeAndValidateRecords (max.message.bytes)"),
+    RuleGroup("requests", "Produce requests", ("produce_requests",), "ProduceRequest.java, validateRecords"),
+    RuleGroup("producers", "Producer ids and epochs", ("produce_producers",), _PRODUCERS, strict=True),
+    RuleGroup("sequences", "Sequences and duplicates", ("produce_sequences",), _PRODUCERS, strict=True),
+    RuleGroup(
+        "transactions", "Transactions", ("produce_transactions", "fetch_transactions"),
+        "KIP-98, KIP-890; UnifiedLog.collectAbortedTransactions", strict=True,
+    ),
+    RuleGroup("fetching", "Offsets that are fetched", ("fetch_offsets",), "UnifiedLog.read; KIP-98", strict=True),
+    RuleGroup(
+        "old", "Formats v0 and v1",
+        ("errata_messages", "fetch_conversion", "fetch_down_conversion", "produce_message", "produce_wrapper"),
+        "LegacyRecord.java; KIP-896 (4.0 has neither Produce below 3 nor Fetch below 4)",
+    ),
+)  # fmt: skip
+MAGIC_OF_V2: Final = 2
+# The time of records that are not from the corpus.
+TIME: Final = 1_524_709_879_130
+# Settings of the topic, by id: the name and the value.
+MODES: Final = {
+    "default": ("", ""),
+    "append-time": ("message.timestamp.type", "LogAppendTime"),
+    "uncompressed": ("compression.type", "uncompressed"),
+    "gzip": ("compression.type", "gzip"),
+    "lz4": ("compression.type", "lz4"),
+    "snappy": ("compression.type", "snappy"),
+    "zstd": ("compression.type", "zstd"),
+    "compact": ("cleanup.policy", "compact"),
+}
+HALVES: Final = {"kept": "what Kafka accepts", "refused": "what Kafka refuses"}
+RIGHT: Final = {
+    "kept": "Each record is stored and served as Apache Kafka 4.4.0 or 3.9.2 does: the recorded answers.",
+    "refused": "Nothing is stored, and the error is that of Apache Kafka 4.4.0 or 3.9.2: the recorded answers.",
+}
+# Rows beside the corpus: what differs in every stored batch, or hides everything else, is measured on its own.
+LEADER_EPOCH, ZERO_WAIT, IDEMPOTENCE = "leader-epoch", "fetch-without-wait", "idempotent-producer"
+OWN_ROWS: Final = (
+    EdgeRow(
+        id=IDEMPOTENCE,
+        title="A producer with an id of the broker's: a batch sent again, and one too early",
+        right="A batch that is sent again is stored once, with the first offset as answer; a gap is refused.",
+        source="ProducerStateManager.java; ProducerAppendInfo.java, checkSequence; KIP-98",
+        rules=["PID-09"],
+    ),
+    EdgeRow(
+        id=LEADER_EPOCH,
+        title="Partition leader epoch of a stored batch",
+        right="It is the epoch that Metadata names for the partition's leader, not the -1 of the producer.",
+        source="LogValidator.java, validateMessagesAndAssignOffsets (partitionLeaderEpoch); KIP-101",
+        rules=["HDR-12"],
+    ),
+    EdgeRow(
+        id=ZERO_WAIT,
+        title="A fetch that must not wait (fetch.max.wait.ms=0)",
+        right="The records that are there are served at once.",
+        source="ReplicaManager.scala, fetchMessages answers if fetchMaxWaitMs <= 0; ConsumerConfig.java allows 0",
+    ),
+)
+
+
+# ---- rows ----
+
+
+def group_of(case: Case) -> RuleGroup:
+    """The group of rules that *case* belongs to."""
+    old = has_old_step(case)
+    return next(group for group in GROUPS if (group.id == "old" if old else case.area in group.areas))
+
+
+def _is_old(step: Step) -> bool:
+    first = {Produce: FIRST_PRODUCE_OF_V2, Fetch: FIRST_FETCH_OF_V2}.get(type(step))
+    return first is not None and isinstance(step, Produce | Fetch) and step.api_version < first
+
+
+def mode_of(case: Case) -> str:
+    """The setting of the topic that *case* is about: of several, the first of compact, a compression, append time."""
+    assert isinstance(case.input, Scenario)
+    config = case.input.config
+    for mode in ("compact", "uncompressed", "gzip", "lz4", "snappy", "zstd", "append-time"):
+        name, value = MODES[mode]
+        if value in config.get(name, "").split(","):
+            return mode
+    return "default"
+
+
+@cache
+def scenario_cases() -> Mapping[str, Mapping[str, Case]]:
+    """The cases by id, each as the releases of `JUDGES` answer it.
+
+    A case that the first of them has no more is left out, unless it is about formats that it has no more.
+    """
+    recorded, vectors = load_evidence(package_root()), load_vectors(ops=OPS)
+    found: dict[str, dict[str, Case]] = {}
+    for release in JUDGES:
+        for case in judged_by(vectors, recorded, release):
+            if release == JUDGES[0] or case.id in found or has_old_step(case):
+                found.setdefault(case.id, {})[release] = case
+    return found
+
+
+def has_old_step(case: Case) -> bool:
+    """Whether *case* takes a version of Produce or Fetch that carries v0 or v1."""
+    return isinstance(case.input, Scenario) and any(map(_is_old, case.input.steps))
+
+
+@cache
+def cases_by_row() -> Mapping[str, Sequence[Mapping[str, Case]]]:
+    """The cases of each row, rows in order."""
+    rows: dict[str, list[Mapping[str, Case]]] = {
+        _row_id(group, mode, half): [] for group in GROUPS for mode in MODES for half in HALVES
+    }
+    for judged in scenario_cases().values():
+        case = next(iter(judged.values()))
+        half = "kept" if case.expect.verdict == "valid" else "refused"
+        rows[_row_id(group_of(case), mode_of(case), half)].append(judged)
+    return {id_: cases for id_, cases in rows.items() if cases}
+
+
+def _row_id(group: RuleGroup, mode: str, half: str) -> str:
+    return "-".join((group.id, half) if mode == "default" else (group.id, mode, half))
+
+
+def corpus_rows() -> Iterator[EdgeRow]:
+    """The rows that the corpus fills."""
+    for id_, cases in cases_by_row().items():
+        group = next(group for group in GROUPS if id_.startswith(f"{group.id}-"))
+        half = id_.rpartition("-")[2]
+        name, value = MODES[id_.removeprefix(f"{group.id}-").removesuffix(half).strip("-") or "default"]
+        setting = f", {name}={value}" if name else ""
+        rules = Counter(rule for judged in cases for case in list(judged.values())[:1] for rule in case.rules)
+        yield EdgeRow(
+            id=id_,
+            title=f"{group.title}{setting}: {HALVES[half]}",
+            right=RIGHT[half],
+            source=group.source,
+            rules=sorted(rule for rule, _ in rules.most_common(5)),
+        )
+
+
+def rows_text() -> str:
+    """The text of `kinds/brokers.toml`."""
+    lines = [
+        "# Written by `python -m kafka_conformance.edges.brokers` from the scenarios of the corpus.",
+        'id = "brokers"',
+        'title = "Kafka-compatible brokers"',
+        'question = "Can I replace Kafka with X without my records changing?"',
+        'columns = "broker"',
+        'page = "docs/compatible-brokers.md"',
+    ]
+    for row in (*corpus_rows(), *OWN_ROWS):
+        lines += ["", "[[row]]", *(f"{name} = {json.dumps(getattr(row, name))}" for name in row.__struct_fields__)]
+    return "\n".join(lines) + "\n"
+
+
+# ---- judgement ----
+
+
+@dataclass(frozen=True, slots=True)
+class CaseFinding:
+    """How the answers to one scenario differ: a grade, one or two words, and the whole."""
+
+    grade: Grade
+    outcome: str
+    why: str
+
+
+def judge_answers(
+    steps: Sequence[Step], want: Sequence[StepAnswer], have: Sequence[StepAnswer], *, strict: bool
+) -> CaseFinding | None:
+    """The gravest difference up to the first step after which the logs are not the same; None if there is none."""
+    found: list[CaseFinding] = []
+    for number, (step, right, given) in enumerate(zip(steps, want, have, strict=False), start=1):
+        if (finding := _judge_step(step, right, given, strict=strict)) is not None:
+            found.append(CaseFinding(finding.grade, finding.outcome, f"step {number}: {finding.why}"))
+            if finding.grade != "INFO":
+                break
+    return min(found, key=lambda each: grade_rank(each.grade), default=None)
+
+
+def _judge_step(step: Step, want: StepAnswer, have: StepAnswer, *, strict: bool) -> CaseFinding | None:
+    refuses = bool(want.error_code or want.closed or want.silent)
+    if have.closed or have.ended:
+        return _closed(want, refuses=refuses)
+    if refuses and not have.error_code and not have.silent:
+        return CaseFinding("FAIL" if strict else "NON_STRICT", "accepts", f"accepted, Kafka: {_refusal(want)}")
+    if have.silent and not want.silent:
+        return CaseFinding("HOSTILE" if refuses else "FAIL", "no answer", "no answer to the request")
+    if have.error_code and not refuses:
+        return CaseFinding("FAIL", "refuses", f"error {have.error_code}, Kafka accepts")
+    if have.error_code != want.error_code:
+        endless = want.error_code not in RETRIABLE and have.error_code in RETRIABLE and not want.closed
+        what = f"error {have.error_code}, Kafka: {_refusal(want)}"
+        return CaseFinding("NON_STRICT" if endless else "INFO", "other error", what)
+    if (want.beside or 0) != (have.beside or 0):
+        return CaseFinding("FAIL", "other partition", f"the other partition gets {have.beside}, Kafka: {want.beside}")
+    return None if refuses else _judge_content(step, want, have)
+
+
+def _closed(want: StepAnswer, *, refuses: bool) -> CaseFinding | None:
+    if want.closed or want.silent:
+        return None
+    if refuses:
+        return CaseFinding("NON_STRICT", "closes", f"closes the connection, Kafka: {_refusal(want)}; clients try again")
+    return CaseFinding("FAIL", "closes", "closes the connection, Kafka accepts")
+
+
+def _refusal(answer: StepAnswer) -> str:
+    return f"error {answer.error_code}" if answer.error_code else "closes the connection" if answer.closed else "silent"
+
+
+def _judge_content(step: Step, want: StepAnswer, have: StepAnswer) -> CaseFinding | None:
+    for name in ("base_offset", "log_append_time"):
+        if getattr(want, name) != getattr(have, name):
+            word = "other offset" if name == "base_offset" else "other time"
+            return CaseFinding("FAIL", word, f"{name} is {getattr(have, name)}, Kafka: {getattr(want, name)}")
+    if without_epochs(want.data) != without_epochs(have.data):
+        if want.data and not _readable(want.data):
+            return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
+        if content_of(want.data) != content_of(have.data):
+            if isinstance(step, Fetch) and _goes_on(want.data, have.data, step):
+                return CaseFinding("INFO", "other amount", f"{len(have.data)} bytes, Kafka: {len(want.data)}")
+            return CaseFinding("FAIL", "other data", _first_difference(want.data, have.data))
+        return CaseFinding("INFO", "other form", "the same records in another form or compression")
+    committed = isinstance(step, Fetch) and step.isolation == "read_committed"
+    if committed and set(want.aborted) != set(have.aborted):
+        return CaseFinding("FAIL", "other aborted", f"aborted {have.aborted!r:.60}, Kafka: {want.aborted!r:.60}")
+    for name in ("record_errors", "high_watermark", "last_stable_offset"):
+        if getattr(want, name) != getattr(have, name):
+            return CaseFinding("INFO", name.replace("_", " "), f"{name} is {getattr(have, name)!r:.40}")
+    return None
+
+
+def without_epochs(data: bytes) -> bytes:
+    """*data* with a partition leader epoch of 0 in each v2 batch; row `leader-epoch` is about these."""
+    try:
+        entries = [data[start:end] for start, end in split_entries(data)]
+    except RecordFormatError:
+        return data
+    return b"".join(put(each, "partition_leader_epoch", 0) if each[MAGIC_OFFSET] == 2 else each for each in entries)
+
+
+def content_of(data: bytes) -> object:
+    """What consumers read of *data*, batch limits and compressions aside; the bytes themselves if that is nothing."""
+    try:
+        batches = decode(data)
+    except RecordFormatError:
+        return without_epochs(data)
+    return _records_of(batches) + [(batch.last_offset, batch.max_timestamp) for batch in batches if batch.records][-1:]
+
+
+def _records_of(batches: Sequence[Batch]) -> list[tuple[object, ...]]:
+    """The records with what consumers read of their batch; the epoch in a marker is for brokers."""
+    return [
+        (
+            _as_rebuilt(record), batch.timestamp_type, batch.producer_id,
+            -1 if batch.control else batch.producer_epoch, batch.transactional, batch.control,
+        )
+        for batch in batches
+        for record in batch.records
+    ]  # fmt: skip
+
+
+def _goes_on(want: bytes, have: bytes, step: Fetch) -> bool:
+    """Whether *have* is the same log cut at another place, under read_committed not beyond Kafka's end."""
+    right, given = _records_of(_readable(want)), _records_of(_readable(have))
+    some = min(len(right), len(given))
+    beyond = len(given) > len(right) and step.isolation == "read_committed"
+    return some > 0 and right[:some] == given[:some] and not beyond
+
+
+def _as_rebuilt(record: Record) -> Record:
+    """Kafka replaces what is no UTF-8 in a header key when it builds a batch anew; to keep it is no loss."""
+    headers = [header._replace(key=header.key.decode(errors="replace").encode()) for header in record.headers or ()]
+    return record._replace(headers=tuple(headers))
+
+
+def _first_difference(want: bytes, have: bytes) -> str:
+    if not have:
+        return f"nothing is stored or served, Kafka: {len(want)} bytes"
+    try:
+        right, given = decode(want), decode(have)
+    except RecordFormatError:
+        return f"{len(have)} bytes that are not Kafka's {len(want)} bytes"
+    records = [[record for batch in batches for record in batch.records] for batches in (right, given)]
+    for one, other in zip(*records, strict=False):
+        for name in Record._fields:
+            if getattr(one, name) != getattr(other, name):
+                return f"{name} of a record is {getattr(other, name)!r:.40}, Kafka: {getattr(one, name)!r:.40}"
+    if len(records[0]) != len(records[1]):
+        return f"{len(records[1])} records, Kafka: {len(records[0])}"
+    for batch, other_batch in zip(right, given, strict=False):
+        for name in ("timestamp_type", "producer_id", "producer_epoch", "transactional", "control", "last_offset",
+                     "max_timestamp"):  # fmt: skip
+            if getattr(batch, name) != getattr(other_batch, name):
+                return f"{name} of a batch is {getattr(other_batch, name)}, Kafka: {getattr(batch, name)}"
+    return f"{len(given)} batches, Kafka: {len(right)}"
+
+
+def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
+    """The mildest difference from one of the releases; None if the broker does as one of them.
+
+    It is not `FAIL` where no producer sends such batches, unless they were damaged on their way.
+    """
+    found: list[CaseFinding] = []
+    for case in judged.values():
+        assert isinstance(case.input, Scenario)
+        ordinary = is_damaged(case.input.steps) or is_ordinary(case.input.steps)
+        accepts = not any(answer.error_code or answer.closed or answer.silent for answer in case.expect.answers)
+        if isinstance(observation, ScenarioAnswers):
+            finding = judge_answers(case.input.steps, case.expect.answers, observation.answers, strict=strict)
+        else:
+            finding = _stopped(observation, grade="FAIL" if accepts and ordinary else "HOSTILE")
+        if finding is None:
+            return None
+        if finding.grade == "FAIL" and not ordinary:
+            finding = replace(finding, grade="NON_STRICT", why=f"{finding.why}; no producer sends such a batch")
+        found.append(finding)
+    # Of the first release if they are of one grade.
+    return max(found, key=lambda each: (grade_rank(each.grade), each is found[0]))
+
+
+def _without_old_versions(observation: Observation) -> bool:
+    """Whether the broker refuses the version itself: Kafka 4 announces Produce 0, and closes the connection on it."""
+    return isinstance(observation, ScenarioAnswers) and any(
+        answer.closed or answer.error_code == UNSUPPORTED_VERSION for answer in observation.answers
+    )
+
+
+def is_ordinary(steps: Sequence[Step]) -> bool:
+    """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
+    payloads: list[bytes] = []
+    for step in steps:
+        if isinstance(step, WriteMarker) or (isinstance(step, Produce) and (step.is_null() or step.again is not UNSET)):
+            return False
+        if isinstance(step, Produce):
+            payloads += [step_payload(step)] + ([step.beside] if step.beside is not UNSET else [])
+            foreign = any(batch.producer_id >= 0 or batch.transactional for batch in _readable(payloads[-1]))
+            if foreign and not step.producer:
+                return False
+    return all(_is_written(payload) for payload in payloads)
+
+
+def _readable(payload: bytes) -> Sequence[Batch]:
+    try:
+        return decode(payload)
+    except RecordFormatError:
+        return ()
+
+
+def _is_written(payload: bytes) -> bool:
+    batches = _readable(payload)
+    try:
+        ends = [end for _, end in split_entries(payload)]
+    except RecordFormatError:
+        return False
+    whole = ends[-1:] == [len(payload)] and (len(ends) == 1 or payload[MAGIC_OFFSET] < MAGIC_OF_V2)
+    return whole and bool(batches) and all(map(_is_plain, batches))
+
+
+def is_damaged(steps: Sequence[Step]) -> bool:
+    """Whether a step produces a batch with a wrong checksum."""
+    for step in steps:
+        if isinstance(step, Produce) and not step.is_null():
+            try:
+                decode(step_payload(step))
+            except RecordFormatError as error:
+                return error.kind == "corrupt"
+    return False
+
+
+def _is_plain(batch: Batch) -> bool:
+    """Whether a producer writes *batch* so: offsets without gaps from 0, its own times, the right maximum."""
+    count = len(batch.records)
+    times = [record.timestamp for record in batch.records]
+    return (
+        not batch.control
+        and count > 0
+        and batch.delete_horizon is None
+        and batch.timestamp_type != "append"
+        and [record.offset - batch.base_offset for record in batch.records] == list(range(count))
+        and batch.last_offset == batch.base_offset + count - 1
+        and (batch.magic < MAGIC_OF_V2 or batch.base_offset == 0)
+        and min(times, default=0) >= 0
+        and (batch.magic < MAGIC_OF_V2 or batch.max_timestamp == max(times, default=-1))
+        and all(_is_text(header.key) for record in batch.records for header in record.headers)
+    )
+
+
+def _is_text(key: bytes) -> bool:
+    return key.decode(errors="replace").encode() == key
+
+
+def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
+    match observation:
+        case Crashed():
+            return CaseFinding(grade, "crash", f"the broker ended: {how_it_ended(observation)}")
+        case Hung():
+            return CaseFinding(grade, "hang", how_it_ended(observation))
+        case Garbled(why):
+            return CaseFinding(grade, "unreadable", why)
+    raise AssertionError(observation)
+
+
+def cell_of(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mapping[str, str]) -> EdgeCell:
+    """The cell of *row*: findings by case, None where the broker does as Kafka, and why cases were not run."""
+    if not findings:
+        why = next(iter(not_run.values()), "no case")
+        return EdgeCell(row=row, grade="not run", outcome="not announced", detail=said(why))
+    bad = {id_: finding for id_, finding in findings.items() if finding is not None}
+    grades = Counter(finding.grade for finding in bad.values())
+    worst = min(grades, key=grade_rank, default=None)
+    grade: EdgeGrade = worst or "PASS"
+    outcomes = Counter(finding.outcome for finding in bad.values() if finding.grade == worst)
+    outcome = outcomes.most_common(1)[0][0] if outcomes else "as Kafka"
+    detail = f"{len(bad)} of {len(findings)} scenarios differ"
+    if bad:
+        id_, first = next((id_, each) for id_, each in bad.items() if (each.grade, each.outcome) == (grade, outcome))
+        detail += f": {first.why}, in {id_}"
+    observed: dict[str, object] = {"scenarios": len(findings), "differ": len(bad)}
+    if not_run:
+        observed["not run"] = len(not_run)
+    for each in GRADES:
+        of_grade = {id_: f"{one.outcome}: {one.why}"[:LONGEST_WHY] for id_, one in bad.items() if one.grade == each}
+        if of_grade:
+            observed[each] = {
+                "scenarios": len(of_grade),
+                "outcomes": dict(Counter(one.outcome for one in bad.values() if one.grade == each).most_common()),
+                "first": dict(list(of_grade.items())[:NAMED]),
+            }
+    return EdgeCell(row=row, grade=grade, outcome=outcome, detail=said(detail), observed=observed)
+
+
+# ---- columns ----
+
+
+class BrokerColumn:
+    """One broker, asked row by row."""
+
+    def __init__(self, broker: ExternalBroker, version: str) -> None:
+        """Use *broker*, whose topics are deleted by `close`."""
+        self.version = version
+        self._broker = broker
+        self._topics: list[str] = []
+        self._recorder = scenario_recorder(broker, self._topics)
+
+    def close(self) -> None:
+        """Delete the topics that were created."""
+        self._recorder.close()
+        self._broker.delete_topics(self._topics)
+
+    def __call__(self, row: EdgeRow) -> EdgeCell:
+        """Play the scenarios of *row*."""
+        if row.id in (own := {LEADER_EPOCH: self._leader_epoch, ZERO_WAIT: self._zero_wait, IDEMPOTENCE: self._twice}):
+            try:
+                return own[row.id]()
+            except (WireError, NoBroker, CannotPlay) as error:
+                return EdgeCell(row=row.id, grade="not run", outcome="not announced", detail=said(error))
+        group = next(group for group in GROUPS if row.id.startswith(f"{group.id}-"))
+        findings: dict[str, CaseFinding | None] = {}
+        not_run: dict[str, str] = {}
+        for judged in cases_by_row()[row.id]:
+            case = next(iter(judged.values()))
+            observation = self._observed(case)
+            if has_old_step(case) and _without_old_versions(observation):
+                not_run[case.id] = "Produce below 3 or Fetch below 4 is refused, as by Kafka 4"
+            elif isinstance(observation, Skipped):
+                not_run[case.id] = observation.reason
+            else:
+                findings[case.id] = judge_case(judged, observation, strict=group.strict)
+        return cell_of(row.id, findings, not_run)
+
+    def _observed(self, case: Case) -> Observation:
+        if why := self.not_announced(case):
+            return Skipped(why, by_runner=True)
+        try:
+            return observe_scenario(self._recorder, self._broker, case)
+        except WireError as error:
+            # The broker cannot be reached any more, and is not ours to start.
+            return Crashed(stderr=str(error))
+
+    def not_announced(self, case: Case) -> str:
+        """Why *case* is not for this broker: a version that it does not announce; empty if it is."""
+        assert isinstance(case.input, Scenario)
+        produce, fetch = (self._broker.versions(api.key) for api in (tables.PRODUCE, tables.FETCH))
+        for step in case.input.steps:
+            if isinstance(step, Produce) and step.api_version < produce[0]:
+                return f"Produce {step.api_version} is not announced"
+            if isinstance(step, Fetch) and step.api_version < fetch[0]:
+                return f"Fetch {step.api_version} is not announced"
+        if produce[1] < FIRST_PRODUCE_OF_V2 and group_of(case).id != "old":
+            return f"Produce {FIRST_PRODUCE_OF_V2} is not announced"
+        zstd = case.area == "produce_zstd" or mode_of(case) == "zstd" or "zstd" in case.id
+        if zstd and (produce[1] < FIRST_PRODUCE_OF_ZSTD or fetch[1] < FIRST_FETCH_OF_ZSTD):
+            return f"zstd: Produce {FIRST_PRODUCE_OF_ZSTD} and Fetch {FIRST_FETCH_OF_ZSTD} are not announced"
+        return ""
+
+    def _stored(self) -> TopicPartition:
+        """A partition with one batch."""
+        topic = f"kafkaproof-own-{len(self._topics)}-{id(self):x}"
+        self._topics.append(topic)
+        self._broker.create_topics({topic: 1})
+        where = TopicPartition(topic, 0)
+        batch = Batch(
+            magic=2, base_offset=0, last_offset=0, max_timestamp=TIME, partition_leader_epoch=-1,
+            records=(Record(offset=0, timestamp=TIME, key=None, value=b"kept"),),
+        )  # fmt: skip
+        with self._broker.client() as client:
+            client.metadata([topic])
+            client.produce({where: encode(batch)})
+        return where
+
+    def _twice(self) -> EdgeCell:
+        batches = [_of_producer(sequence) for sequence in (0, 0, 1, 5)]
+        produces = [Produce(data=each, producer="p") for each in batches]
+        steps: tuple[Step, ...] = (InitProducerId("p", transactional=False), *produces)
+        _, first, again, second, early = self._recorder.play(Scenario(steps=steps, since=FIRST_OF_V2))
+        codes = [answer.error_code for answer in (first, again, second, early)]
+        offsets = [answer.base_offset for answer in (first, again, second)]
+        observed = {"errors": codes, "offsets": offsets}
+        duplicate, gap = again.data != b"" or offsets[2] != 1, not codes[3]
+        if not duplicate and not gap and codes[:3] == [0, 0, 0] and offsets == [0, 0, 1]:
+            return EdgeCell(row=IDEMPOTENCE, grade="PASS", outcome="as Kafka", observed=observed)
+        outcome = "duplicates" if duplicate else "gaps" if gap else "refuses"
+        grade: EdgeGrade = "FAIL" if duplicate or gap or codes[0] or codes[2] else "INFO"
+        detail = f"first, again, next, and four too early: errors {codes}, offsets {offsets}"
+        return EdgeCell(row=IDEMPOTENCE, grade=grade, outcome=outcome, detail=detail, observed=observed)
+
+    def _fetched(self, where: TopicPartition, **fields: int) -> bytes:
+        with self._broker.client() as client:
+            client.metadata([where.topic])
+            given = client.fetch({where: 0}, **fields)
+        return given[where].records if isinstance(given, dict) and where in given else b""
+
+    def _zero_wait(self) -> EdgeCell:
+        where = self._stored()
+        waited, at_once = self._fetched(where, max_wait_ms=500), self._fetched(where, max_wait_ms=0)
+        observed = {"bytes at once": len(at_once), "bytes within 500 ms": len(waited)}
+        if at_once == waited:
+            return EdgeCell(row=ZERO_WAIT, grade="PASS", outcome="as Kafka", observed=observed)
+        detail = f"{len(at_once)} bytes with fetch.max.wait.ms=0, {len(waited)} bytes with 500"
+        return EdgeCell(row=ZERO_WAIT, grade="FAIL", outcome="no records", detail=detail, observed=observed)
+
+    def _leader_epoch(self) -> EdgeCell:
+        where = self._stored()
+        stored = decode(self._fetched(where, max_wait_ms=500))
+        with self._broker.client() as client:
+            (topic,) = client.metadata([where.topic])["topics"]
+        epoch = topic["partitions"][0].get("leader_epoch", 0)
+        has = stored[0].partition_leader_epoch if stored else None
+        observed = {"stored": has, "metadata": epoch}
+        if has == epoch:
+            return EdgeCell(row=LEADER_EPOCH, grade="PASS", outcome="as Kafka", observed=observed)
+        detail = f"the batch has {has}, Metadata says {epoch}; consumers then cannot notice a truncated log"
+        return EdgeCell(row=LEADER_EPOCH, grade="INFO", outcome="other epoch", detail=detail, observed=observed)
+
+
+def _of_producer(sequence: int) -> bytes:
+    """A batch of one record with *sequence*; the runner writes id and epoch."""
+    record = Record(offset=0, timestamp=TIME, key=None, value=b"%d" % sequence)
+    return encode(
+        Batch(
+            magic=2,
+            base_offset=0,
+            last_offset=0,
+            max_timestamp=TIME,
+            records=(record,),
+            producer_id=1,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+    )
+
+
+@cache
+def broker_recipes() -> Mapping[str, BuildRecipe]:
+    """The brokers that are built here, by name."""
+    folder = shipped("kafka_conformance", installed="broker_recipes", checkout="brokers")
+    found = [recipe for path in sorted(folder.glob("*/testee.toml")) for recipe in read_recipes(path)]
+    return {recipe.name: recipe for recipe in found}
+
+
+def columns() -> Sequence[str]:
+    """The releases that judge, and the brokers that have a recipe."""
+    return (*(f"{APACHE}{release}" for release in reversed(JUDGES)), *sorted(broker_recipes()))
+
+
+def broker_command(recipe: BuildRecipe, built: Path) -> list[str]:
+    """The command line that starts the broker; `{port}` and `{data}` are still in it."""
+    return fill_recipe_command(recipe.run, build=built, version=recipe.version)
+
+
+@contextmanager
+def opened(column: str) -> Iterator[BrokerColumn]:
+    """Start the broker *column*, or connect to it where it is `HOST:PORT`.
+
+    Raises:
+        CannotRunEdges: it cannot be built, started or reached.
+    """
+    try:
+        with _broker(column) as (broker, version):
+            measure = BrokerColumn(broker, version)
+            try:
+                yield measure
+            finally:
+                measure.close()
+    except (NoBroker, BuildError, ValueError) as error:
+        raise CannotRunEdges(f"{column}: {said(error)}") from error
+
+
+@contextmanager
+def _broker(column: str) -> Iterator[tuple[ExternalBroker, str]]:
+    if column.startswith(APACHE):
+        release = column.removeprefix(APACHE)
+        with start_jvm(release) as jvm, ExternalBroker(jvm.bootstrap) as broker:
+            yield broker, release
+        return
+    recipe = broker_recipes().get(column)
+    if recipe is None:
+        with ExternalBroker(column) as broker:
+            yield broker, ""
+        return
+    with StartedBroker(broker_command(recipe, build_testee(recipe))) as broker:
+        yield broker, recipe.version
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the rows, or with `--check` see that they are those of the corpus."""
+    if list(arguments) not in ([], ["--check"]):
+        sys.stderr.write("python -m kafka_conformance.edges.brokers [--check]\n")
+        return 2
+    text = rows_text()
+    if not arguments:
+        KIND.write_text(text, encoding="utf-8")
+        return 0
+    if KIND.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{KIND.name} is not what the corpus gives; run it without --check\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,800 @@
+"""Consumers around one damaged batch: what they deliver, and whether the application can go on.
+
+A fake broker serves good batches, a damaged one, and good ones after it.  As a broker does, it answers a fetch from
+the batch that holds the offset on, the first one whole and others up to the size of a fetch (KIP-74).  The client is
+an application in plain code, in a process of its own:
+
+    poll; deliver records; on an error, note it and seek to the offset that the error names, or to the position, or
+    to the one after the last record; if that was tried before, to the next offset
+
+It runs twice where there is an error: the second time it notes errors and polls on, without a seek, as many
+applications do.  Where nothing comes and no error either for fifteen seconds, it seeks to the next good batch.
+
+A built client gets one line, {"op": "recover", "bootstrap", "topic", "offset", "end", "seek", "past", "silence_ms",
+"limit_ms", "after_error_ms"}, and answers with lines:
+
+    {"offset": 0, "value": "base64"}
+    {"error": {"type", "message", "topic", "partition", "offset"}, "position": 9}     what it does not name is left out
+    {"sought": 10, "why": "error"}
+    {"done": "end"}                                                                   or "time"
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from tempfile import TemporaryFile
+from typing import IO, Any, Final, NamedTuple
+
+import msgspec
+
+from kafka_brokers.fake_broker import END, GROUP_VERSIONS, FakeBroker, Tape, end_record
+from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
+from kafka_conformance.edges.running import CannotRunEdges
+from kafka_conformance.process.fetch_client import client_environment
+from kafka_conformance.testees import client_parts
+from kafka_conformance.testees.connection import CannotRun, import_path
+from kafka_conformance.testees.known import by_name, find_testee
+from kafka_records import Batch, Record, encode
+from kafka_records.checksum import checksum_legacy, checksum_v2
+from kafka_records.layout import ENTRY
+from kafka_records.varint import encode_varint
+
+# Python clients by name: module and class of the application that runs in a child of ours.
+MODULES: Final = {
+    "kafka-python-client": "kafka_conformance.testees.kafka_python_client:KafkaPythonApplication",
+    "aiokafka-client": "kafka_conformance.testees.aiokafka_client:AiokafkaApplication",
+    "aiokafka-getmany": "kafka_conformance.testees.aiokafka_client:AiokafkaBatchApplication",
+    "confluent-kafka": "kafka_conformance.testees.confluent_kafka_:ConfluentApplication",
+}
+# A second API of a testee.
+TESTEES: Final = {"aiokafka-getmany": "aiokafka-client"}
+COLUMNS: Final = (
+    *MODULES,
+    "java-consumer",
+    "franz-go-client",
+    "sarama-client",
+    "kafka-go-reader",
+    "kafkajs-client",
+    "platformatic-kafka-client",
+    "rskafka-client",
+)
+# Clients that read no message sets: v0 and v1.
+NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client")
+TOPIC: Final = "recovery"
+# Bytes of a fetch of one partition, the default of most clients.
+FETCH_BYTES: Final = 1 << 20
+# For so long fetches are counted, from the first error or the last record on.
+COUNTED_SECONDS: Final = 10.0
+# Without records and errors for so long, a client is silent; some give up only after retries of ten seconds.
+SILENCE_SECONDS: Final = 15.0
+# What an application gets in all when it seeks, and when it polls on.
+SEEK_SECONDS: Final = 60.0
+POLL_SECONDS: Final = 30.0
+# Beyond a silence, until a client that does not return is ended; on a busy machine all is slower.
+GRACE_SECONDS: Final = 15.0
+# More fetches than this in ten seconds are a busy loop: a client that waits half a second sends 20.
+HOT: Final = 100
+MAX_LINE: Final = 1 << 23
+MAX_ERRORS: Final = 5
+
+
+# ---- logs ----
+
+
+class LogPiece(NamedTuple):
+    """Bytes that a broker finds by their last offset."""
+
+    last: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLog:
+    """A log with one damaged batch.
+
+    Attributes:
+        pieces: its batches, or old messages, in order; an end record follows them.
+        good: the value of each record that is outside of the damaged batch.
+        inside: the value of each record in the damaged batch, as its producer wrote it.
+        past: the first offset after the damage.
+        magic: of the end record.
+        readable: whether the batch in question has no damage, and is to be delivered.
+    """
+
+    pieces: tuple[LogPiece, ...]
+    good: Mapping[int, bytes]
+    inside: Mapping[int, bytes]
+    past: int
+    magic: int
+    readable: bool = False
+
+    @property
+    def first_bad(self) -> int:
+        """The first offset of the damaged batch."""
+        return min(self.inside)
+
+
+class LogTape(Tape):
+    """A log in the fake broker, with the time and offset of each fetch."""
+
+    def __init__(self, log: DamagedLog) -> None:
+        super().__init__(b"")
+        last = log.pieces[-1].last
+        self._pieces = (*log.pieces, LogPiece(last + 1, end_record(last + 1, log.magic)))
+        self.fetches: list[tuple[float, int]] = []
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the end record."""
+        return self._pieces[-1].last + 1
+
+    def read(self, offset: int, magic: int) -> bytes:
+        """The bytes from the batch that holds *offset* on: that batch whole, others up to the size of a fetch."""
+        del magic
+        left = [piece.data for piece in self._pieces if piece.last >= offset]
+        self.fetches.append((time.monotonic(), offset))
+        return b"".join(left)[: max(FETCH_BYTES, len(left[0]))] if left else b""
+
+
+def _value(offset: int) -> bytes:
+    return f"record {offset}".encode()
+
+
+def _batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
+    records = [
+        Record(first + at, 1_700_000_000_000 + at, f"key {first + at}".encode(), value)
+        for at, value in enumerate(values)
+    ]
+    return Batch(
+        magic=magic,
+        base_offset=first,
+        last_offset=records[-1].offset,
+        compression=compression,  # type: ignore[arg-type]
+        max_timestamp=records[-1].timestamp,
+        records=tuple(records),
+    )
+
+
+def _three(first: int, magic: int = 2, compression: str = "none") -> Batch:
+    return _batch(first, [_value(offset) for offset in range(first, first + 3)], magic, compression)
+
+
+def with_checksum(data: bytes) -> bytes:
+    """A v2 batch with the checksum that its bytes have."""
+    return data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
+
+
+def _with_legacy_checksum(data: bytes) -> bytes:
+    return data[:12] + checksum_legacy(data).to_bytes(4, "big") + data[16:]
+
+
+def _with_size(data: bytes) -> bytes:
+    return data[:8] + (len(data) - ENTRY.size).to_bytes(4, "big") + data[12:]
+
+
+def _put(data: bytes, at: int, value: bytes) -> bytes:
+    return data[:at] + value + data[at + len(value) :]
+
+
+def _flip(data: bytes, offset: int) -> bytes:
+    """One bit flipped in the value of the record at *offset*."""
+    at = data.index(_value(offset))
+    return _put(data, at, bytes([data[at] ^ 1]))
+
+
+# Positions in a v2 batch: magic, the attributes' low byte, the record count, the first record.
+MAGIC_AT: Final = 16
+ATTRIBUTES_AT: Final = 22
+COUNT_AT: Final = 57
+RECORDS_AT: Final = 61
+# In a v1 message: the attributes, and what follows them.
+MAGIC_V1_VALUE: Final = 34
+
+
+def _v2_log(bad: bytes, last_served: int = 11, **more: Any) -> DamagedLog:
+    pieces = [LogPiece(first + 2, encode(_three(first))) for first in (0, 3, 6)]
+    pieces.append(LogPiece(last_served, bad))
+    pieces += [LogPiece(first + 2, encode(_three(first))) for first in (12, 15, 18)]
+    good = {offset: _value(offset) for offset in (*range(9), *range(12, 21))}
+    inside = {offset: _value(offset) for offset in (9, 10, 11)}
+    return DamagedLog(tuple(pieces), good, inside, past=12, magic=2, **more)
+
+
+def _v1_messages() -> list[LogPiece]:
+    return [LogPiece(offset, encode(_batch(offset, [_value(offset)], magic=1))) for offset in range(21)]
+
+
+def _wrong_crc() -> DamagedLog:
+    return _v2_log(_flip(encode(_three(9)), 10))
+
+
+def _wrong_crc_v1() -> DamagedLog:
+    pieces = _v1_messages()
+    pieces[10] = LogPiece(10, _flip(pieces[10].data, 10))
+    good = {offset: _value(offset) for offset in range(21) if offset != 10}
+    return DamagedLog(tuple(pieces), good, {10: _value(10)}, past=11, magic=1)
+
+
+def _wrapped_v1(damage: Callable[[bytes], bytes]) -> DamagedLog:
+    """Old messages, and offsets 9 to 11 compressed, whose content *damage* changes."""
+    import gzip
+
+    plain = b"".join(
+        encode(_batch(inner, [_value(9 + inner)], magic=1)) for inner in range(3)
+    )  # a wrapper of v1 has relative offsets
+    whole = encode(_three(9, magic=1, compression="gzip"))
+    packed = damage(gzip.compress(plain, mtime=0))
+    data = whole[:MAGIC_V1_VALUE] + packed
+    data = _put(data, MAGIC_V1_VALUE - 4, len(packed).to_bytes(4, "big"))
+    pieces = _v1_messages()
+    wrapper = LogPiece(11, _with_legacy_checksum(_with_size(data)))
+    good = {offset: _value(offset) for offset in range(21) if offset not in (9, 10, 11)}
+    inside = {offset: _value(offset) for offset in (9, 10, 11)}
+    return DamagedLog((*pieces[:9], wrapper, *pieces[12:]), good, inside, past=12, magic=1)
+
+
+def _wrong_inner_crc_v1() -> DamagedLog:
+    import gzip
+
+    return _wrapped_v1(lambda packed: gzip.compress(_flip(gzip.decompress(packed), 10), mtime=0))
+
+
+def _garbage(data: bytes) -> bytes:
+    """The same number of bytes that no compressor writes."""
+    return bytes((at * 37 + 11) % 251 for at in range(len(data)))
+
+
+def _broken_compression(name: str) -> DamagedLog:
+    whole = encode(_three(9, compression=name))
+    return _v2_log(with_checksum(whole[:RECORDS_AT] + _garbage(whole[RECORDS_AT:])))
+
+
+def _unknown_magic() -> DamagedLog:
+    return _v2_log(_put(encode(_three(9)), MAGIC_AT, b"\3"))
+
+
+def _unknown_compression() -> DamagedLog:
+    return _v2_log(with_checksum(_put(encode(_three(9)), ATTRIBUTES_AT, b"\6")))
+
+
+def _record_length() -> DamagedLog:
+    """The second record claims 1,000 bytes."""
+    whole = encode(_three(9))
+    at = RECORDS_AT + 1 + whole[RECORDS_AT] // 2
+    data = whole[:at] + encode_varint(1000) + whole[at + 1 :]
+    return _v2_log(with_checksum(_with_size(data)))
+
+
+def _record_count() -> DamagedLog:
+    """The header claims five records and has three."""
+    return _v2_log(with_checksum(_put(encode(_three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
+
+
+def _short_length() -> DamagedLog:
+    return _v2_log(_put(encode(_three(9)), 8, (10).to_bytes(4, "big")))
+
+
+def _huge_length() -> DamagedLog:
+    return _v2_log(_put(encode(_three(9)), 8, (1 << 30).to_bytes(4, "big")))
+
+
+def _hole() -> DamagedLog:
+    """Twenty bytes are missing in the middle."""
+    whole = encode(_three(9))
+    return _v2_log(whole[:70] + whole[90:])
+
+
+class _CutTape(LogTape):
+    """A log of two segments, the first of which ends in the middle of a batch: no fetch goes beyond it."""
+
+    def read(self, offset: int, magic: int) -> bytes:
+        found = super().read(offset, magic)
+        at = found.find(CUT_MARK)
+        return found if at < 0 else found[:at]
+
+
+CUT_MARK: Final = b"\0 end of a segment \0"
+
+
+def _cut() -> DamagedLog:
+    return _v2_log(encode(_three(9))[:-20] + CUT_MARK)
+
+
+def _oversized() -> DamagedLog:
+    values = [_value(9), b"x" * (3 << 20), _value(11)]
+    log = _v2_log(encode(_batch(9, values)), readable=True)
+    return replace(log, inside={9: values[0], 10: values[1], 11: values[2]})
+
+
+# The log of each row.
+LOGS: Final[Mapping[str, Callable[[], DamagedLog]]] = {
+    "wrong-crc": _wrong_crc,
+    "wrong-crc-v1": _wrong_crc_v1,
+    "wrong-inner-crc-v1": _wrong_inner_crc_v1,
+    "unknown-magic": _unknown_magic,
+    "unknown-compression": _unknown_compression,
+    "broken-gzip": lambda: _broken_compression("gzip"),
+    "broken-gzip-v1": lambda: _wrapped_v1(_garbage),
+    "record-length": _record_length,
+    "record-count": _record_count,
+    "short-length": _short_length,
+    "huge-length": _huge_length,
+    "missing-bytes": _hole,
+    "cut-segment": _cut,
+    "oversized": _oversized,
+}
+
+
+def tape_of(log: DamagedLog) -> LogTape:
+    """The tape of *log* for the fake broker."""
+    return (_CutTape if any(CUT_MARK in piece.data for piece in log.pieces) else LogTape)(log)
+
+
+# ---- runs ----
+
+
+class RecoveryEvent(NamedTuple):
+    """A line that an application printed, and when."""
+
+    at: float
+    line: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationRun:
+    """One run of an application.
+
+    Attributes:
+        events: its lines.
+        fetches: time and offset of each fetch.
+        ending: `end`, `time`, `crash`, or `hang` if a call did not return.
+        stderr: the last of its log, where it crashed.
+    """
+
+    events: Sequence[RecoveryEvent]
+    fetches: Sequence[tuple[float, int]]
+    ending: str
+    stderr: str = ""
+
+
+def run_application(
+    argv: Sequence[str], environment: Mapping[str, str], log: DamagedLog, *, seek: bool, step: int = 0
+) -> ApplicationRun:
+    """Run the application *argv* on a broker of its own with *log*."""
+    tape, limit = tape_of(log), SEEK_SECONDS if seek else POLL_SECONDS
+    with FakeBroker(versions=GROUP_VERSIONS) as broker, TemporaryFile() as stderr:
+        broker.put_on(TOPIC, tape)
+        request = {
+            "op": "recover", "bootstrap": broker.address, "topic": TOPIC, "partition": 0, "offset": 0,
+            "end": END.decode(), "seek": seek, "step": step, "past": log.past,
+            "silence_ms": int(SILENCE_SECONDS * 1000), "limit_ms": int(limit * 1000),
+            "after_error_ms": int(COUNTED_SECONDS * 1000),
+        }  # fmt: skip
+        process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, env=environment, start_new_session=True
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = _Watchdog(process, SILENCE_SECONDS + GRACE_SECONDS)
+        try:
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            events, more = [], 0.0
+            for event in _events(process.stdout):
+                events.append(event)
+                # It seeks once out of a silence; in the next one it prints no more until its time is over.
+                more = limit if event.line.get("why") == "silence" else more
+                watchdog.restart(more)
+            hung = watchdog.fired
+        except BrokenPipeError:
+            events, hung = [], False
+        finally:
+            watchdog.cancel()
+            code = _ended(process)
+        done = events[-1].line.get("done") if events else None
+        ending = str(done) if done else "hang" if hung else "crash"
+        text = _tail(stderr) if ending == "crash" else ""
+        return ApplicationRun(
+            events, tuple(tape.fetches), ending, text or (f"exit code {code}" if ending == "crash" else "")
+        )
+
+
+def _events(stdout: IO[bytes]) -> Iterator[RecoveryEvent]:
+    while line := stdout.readline(MAX_LINE):
+        if not line.startswith(b"{"):
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        yield RecoveryEvent(time.monotonic(), event)
+        if "done" in event:
+            return
+
+
+class _Watchdog:
+    """Ends a process that has printed nothing for so many seconds."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float) -> None:
+        self._process, self._seconds = process, seconds
+        self.fired = False
+        self._start(0)
+
+    def _start(self, more: float) -> None:
+        self._timer = threading.Timer(self._seconds + more, self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _fire(self) -> None:
+        self.fired = True
+        _end(self._process)
+
+    def restart(self, more: float) -> None:
+        """Begin again, with so many seconds *more*, since it has printed something."""
+        self.cancel()
+        self._start(more)
+
+    def cancel(self) -> None:
+        """Let the process be."""
+        self._timer.cancel()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # it ended
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    try:
+        process.wait(0.5)
+    except subprocess.TimeoutExpired:
+        pass
+    _end(process)
+    code = process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass  # it ended before it read
+    return code
+
+
+def _tail(stderr: IO[bytes]) -> str:
+    stderr.seek(0)
+    lines = [line for line in stderr.read().decode(errors="replace").splitlines() if line.strip()]
+    first = next((line for line in lines if re.match(r"panic|fatal|thread '.*panicked|.*Error", line)), "")
+    return said(first or (lines[-1] if lines else ""))
+
+
+# ---- judgement ----
+
+
+class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Observations in one situation; offsets are lists in the order of events.
+
+    Attributes:
+        before, after: good offsets before and after the damage that were not delivered.
+        wrong: offsets that were delivered with another value than was written.
+        inside: offsets of the damaged batch that were delivered as they were written.
+        written: how many records the damaged batch had.
+        twice: offsets that were delivered twice without a seek.
+        errors: the first errors, without repetitions.
+        error_count: of the run with seeks.
+        position: the consumer's position at the first error.
+        names: which of topic, partition and offset an error names.
+        sought: the offsets that the application went to.
+        silent: whether it had to seek since nothing came, no error either.
+        fetches: sent in ten seconds for the damaged place, while the application did not seek.
+        ending: of the run with seeks.
+        polled_on: how the run without seeks ended; empty if there was no need for one.
+        polled_past: whether good records after the damage came in that run.
+        stderr: the last line of a process that crashed.
+    """
+
+    before: list[int] = []
+    after: list[int] = []
+    wrong: list[int] = []
+    inside: list[int] = []
+    written: int = 3
+    twice: list[int] = []
+    errors: list[str] = []
+    error_count: int = 0
+    position: int | None = None
+    names: list[str] = []
+    sought: list[int] = []
+    silent: bool = False
+    fetches: int = 0
+    ending: str = "end"
+    polled_on: str = ""
+    polled_past: bool = False
+    stderr: str = ""
+
+
+def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun | None) -> RecoveryFacts:
+    """The facts of one or two runs on *log*."""
+    written = {**log.good, **log.inside}
+    delivered = list(_delivered(seeking))
+    values = dict(delivered)
+    errors = [event.line for event in seeking.events if "error" in event.line]
+    jumps = [event.line for event in seeking.events if "sought" in event.line]
+    both = [*delivered, *(_delivered(polling) if polling else ())]
+    # Records before the damage count in either run: an error may come before they were taken.
+    return RecoveryFacts(
+        before=[offset for offset in log.good if offset < log.first_bad and offset not in values],
+        after=[offset for offset in log.good if offset > log.first_bad and offset not in values],
+        wrong=sorted({offset for offset, value in both if offset in written and written[offset] != value}),
+        inside=[offset for offset, value in log.inside.items() if values.get(offset) == value],
+        written=len(log.inside),
+        twice=sorted({*_twice(seeking), *(_twice(polling) if polling else ())}),
+        errors=list(dict.fromkeys(said(line["error"].get("message", "")) for line in errors))[:MAX_ERRORS],
+        error_count=len(errors),
+        position=errors[0].get("position") if errors else None,
+        names=_names(errors, log) if errors else [],
+        sought=[line["sought"] for line in jumps][:20],
+        silent=any(line.get("why") == "silence" for line in jumps),
+        fetches=_fetches_while_stuck(log, polling or seeking),
+        ending=seeking.ending,
+        polled_on=polling.ending if polling else "",
+        polled_past=any(offset >= log.past for offset, _ in _delivered(polling)) if polling else False,
+        stderr=seeking.stderr or (polling.stderr if polling else ""),
+    )
+
+
+def _delivered(run: ApplicationRun) -> Iterator[tuple[int, bytes]]:
+    for event in run.events:
+        if "offset" in event.line:
+            yield event.line["offset"], b64decode(event.line["value"])
+
+
+def _twice(run: ApplicationRun) -> Iterator[int]:
+    """Offsets that come again where the application did not go back to them."""
+    seen: set[int] = set()
+    for event in run.events:
+        if "sought" in event.line:
+            seen = {offset for offset in seen if offset < event.line["sought"]}
+        elif "offset" in event.line:
+            if event.line["offset"] in seen:
+                yield event.line["offset"]
+            seen.add(event.line["offset"])
+
+
+def _names(errors: Sequence[Mapping[str, Any]], log: DamagedLog) -> list[str]:
+    """Which of topic, partition and offset an error names, in its attributes or its text."""
+    offsets = {str(offset) for offset in log.inside}
+    found = []
+    error = errors[0]["error"]
+    text = str(error.get("message", ""))
+    if error.get("topic") or TOPIC in text:
+        found.append("topic")
+    if error.get("partition") is not None or re.search(rf"{TOPIC}\W{{0,3}}0|partition\W{{0,8}}0", text, re.IGNORECASE):
+        found.append("partition")
+    numbers = set(re.findall(r"\boffset(?: is)?\W{0,5}(\d+)|[=:@]\s?(\d+)\b", text, re.IGNORECASE))
+    if error.get("offset") is not None or offsets & {number for pair in numbers for number in pair}:
+        found.append("offset")
+    return found
+
+
+def _fetches_while_stuck(log: DamagedLog, run: ApplicationRun) -> int:
+    """Fetches for the damaged batch or before it in ten seconds from the first error on, or from the last record."""
+    first = next((event.at for event in run.events if "error" in event.line), None)
+    if first is None:
+        jump = next((event.at for event in run.events if event.line.get("why") == "silence"), None)
+        if jump is None and run.ending == "end":
+            return 0
+        last = max((event.at for event in run.events if "offset" in event.line), default=None)
+        before = [event.at for event in run.events if "offset" in event.line and (jump is None or event.at < jump)]
+        first = max(before) if before else (last or (run.fetches[0][0] if run.fetches else 0.0))
+    return sum(first <= at <= first + COUNTED_SECONDS and offset < log.past for at, offset in run.fetches)
+
+
+# Damage that no broker stores: kafka.log.LogValidator.validateRecord compares these checksums in a produce request.
+NOT_STORED: Final = "wrong-inner-crc-v1"
+
+
+def excuse_for(column: str, row: str) -> str:
+    """Why a FAIL is NON_STRICT: a documented default, or damage that no broker stores; else empty."""
+    if column == "confluent-kafka" and row in ("wrong-crc", "wrong-crc-v1", NOT_STORED):
+        return "librdkafka compares checksums only with check.crcs=true, and documents that."
+    if column == "aiokafka-client" and row in ("huge-length", "cut-segment"):
+        return "aiokafka documents that `async for` logs such an error and does not raise it."
+    if row == NOT_STORED:
+        return "Brokers compare the checksums of inner messages when they are produced, and store none like this."
+    return ""
+
+
+# Where Kafka's own consumer does what would be a finding: the outcome is INFO, of any client.
+YARDSTICK: Final = {"unknown-compression": "withholds good records", "record-count": "seek skips good records"}
+
+
+class RecoveryVerdict(NamedTuple):
+    """The judgement of a cell."""
+
+    grade: EdgeGrade
+    outcome: str
+    detail: str
+
+
+def judge_recovery(
+    facts: RecoveryFacts, *, readable: bool = False, java: str = "", excuse: str = ""
+) -> RecoveryVerdict:
+    """The grade of *facts*: FAIL for lost, wrong or repeated records, HOSTILE for a process that ends or hangs.
+
+    *readable*: the batch is good, and is to be delivered; *java*: the outcome of Kafka's consumer where that is a
+    finding, too; *excuse*: why a FAIL is NON_STRICT.
+    """
+    judges = (_crash, _hang, _data, _stuck, _going_on)
+    verdict = next(filter(None, (judge(facts) for judge in judges)), None) or _good(facts, readable)
+    if verdict.outcome == java:
+        return RecoveryVerdict("INFO", verdict.outcome, f"{verdict.detail} Kafka's own consumer does the same.")
+    if excuse and verdict.grade == "FAIL":
+        return RecoveryVerdict("NON_STRICT", verdict.outcome, f"{verdict.detail} {excuse}")
+    return verdict
+
+
+def _crash(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if "crash" not in (facts.ending, facts.polled_on):
+        return None
+    return RecoveryVerdict("HOSTILE", "process ends", f"The process ends: {facts.stderr}.")
+
+
+def _data(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if facts.wrong:
+        return RecoveryVerdict("FAIL", "delivers damaged value", f"{_offsets(facts.wrong)} came with another value.")
+    if facts.twice:
+        return RecoveryVerdict("FAIL", "delivers twice", f"{_offsets(facts.twice)} came twice without a seek.")
+    if facts.before and facts.error_count:
+        where = (
+            f"At the first error the position is {facts.position}" if facts.position is not None else "An error comes"
+        )
+        detail = f"{where}; {_offsets(facts.before)} before the damage never came."
+        return RecoveryVerdict("NON_STRICT", "withholds good records", detail)
+    if facts.ending == "end" and (facts.before or facts.after) and not facts.silent and not facts.error_count:
+        detail = f"{_offsets([*facts.before, *facts.after])} outside of the damage never came, and no error did."
+        return RecoveryVerdict("FAIL", "loses good records", detail)
+    return None
+
+
+def _hang(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if facts.ending == "hang":
+        return RecoveryVerdict("HOSTILE", "hangs", "A call of the consumer does not return.")
+    if facts.polled_on == "hang":
+        detail = (
+            "An error comes; if the application polls on, and has not sought to a later offset, the call never returns."
+        )
+        return RecoveryVerdict("HOSTILE", "next poll hangs", detail)
+    return None
+
+
+def _stuck(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if not facts.silent or facts.error_count:
+        return None
+    loop = f"{facts.fetches} fetches in ten seconds"
+    again = "a seek past it works" if not facts.after else "a seek past it does not help"
+    if facts.fetches > HOT:
+        return RecoveryVerdict("HOSTILE", "busy loop, no error", f"No record and no error comes, with {loop}; {again}.")
+    return RecoveryVerdict("HOSTILE", "stuck, no error", f"No record and no error comes, with {loop}; {again}.")
+
+
+def _going_on(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if not facts.error_count:
+        return None
+    if facts.after and facts.ending == "end":
+        detail = (
+            f"The position at the error is {facts.position}; with the seek past it {_offsets(facts.after)} is lost."
+        )
+        return RecoveryVerdict("NON_STRICT", "seek skips good records", detail)
+    if facts.ending != "end":
+        detail = f"After {facts.error_count} errors the application got no further; it sought {_offsets(facts.sought)}."
+        return RecoveryVerdict("NON_STRICT", "cannot seek past", detail)
+    if facts.silent:
+        detail = "One error comes, then no more; a seek to the next good batch works."
+        return RecoveryVerdict("NON_STRICT", "error, then silence", detail)
+    if facts.polled_past:
+        detail = "After the error the consumer goes on with the next batch by itself."
+        return RecoveryVerdict("NON_STRICT", "error, skips batch", detail)
+    if "offset" not in facts.names and facts.position is None:
+        detail = "The error names no offset, and the consumer has no position."
+        return RecoveryVerdict("NON_STRICT", "error without offset", detail)
+    if facts.fetches > HOT:
+        detail = f"While the application does not seek, the consumer sends {facts.fetches} fetches in ten seconds."
+        return RecoveryVerdict("NON_STRICT", "error, busy loop", detail)
+    return None
+
+
+def _good(facts: RecoveryFacts, readable: bool) -> RecoveryVerdict:
+    named = ", ".join(facts.names) or "no place"
+    position = "" if facts.position is None else f"; the position is {facts.position}"
+    detail = f"The error names {named}{position}; after a seek to {_offsets(facts.sought)} the good records came."
+    match facts.error_count > 0, readable, len(facts.inside):
+        case True, True, _:
+            return RecoveryVerdict("NON_STRICT", "refuses it", detail)
+        case True, False, _:
+            return RecoveryVerdict("PASS", "error, seek works", detail)
+        case False, True, 3:
+            return RecoveryVerdict("PASS", "delivers it", "All records came.")
+        case False, False, number if number == facts.written:
+            detail = "All records of the damaged batch came as they were written, without an error."
+            return RecoveryVerdict("NON_STRICT", "ignores the damage", detail)
+        case False, _, 0:
+            return RecoveryVerdict("FAIL", "skips batch silently", "The batch is left out, and no error came.")
+    detail = f"Of the batch only {_offsets(facts.inside)} came, and no error."
+    return RecoveryVerdict("FAIL", "skips records silently", detail)
+
+
+def _offsets(offsets: Sequence[int]) -> str:
+    shown = ", ".join(map(str, offsets[:6])) + (", …" if len(offsets) > 6 else "")
+    return f"offset {shown}" if len(offsets) == 1 else f"offsets {shown}" if offsets else "no offset"
+
+
+# ---- columns ----
+
+
+def columns() -> Sequence[str]:
+    """Clients known by name."""
+    return COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryColumn:
+    """A client whose application is put on damaged logs."""
+
+    name: str
+    version: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+
+    def __call__(self, row: EdgeRow) -> EdgeCell:
+        """Run the application on the log of *row*, and judge."""
+        log, plain = LOGS[row.id](), self.name.partition("@")[0]
+        if log.magic == 1 and plain in NO_OLD_MESSAGES:
+            return EdgeCell(row=row.id, grade="not run", outcome="no old messages", detail="It reads v2 batches only.")
+        seeking = run_application(self.argv, self.environment, log, seek=True)
+        if seeking.ending == "hang" and plain in MODULES:
+            # The first seek, to the place of the error itself, was not enough.
+            seeking = run_application(self.argv, self.environment, log, seek=True, step=1)
+        polling = None
+        if any("error" in event.line for event in seeking.events):
+            polling = run_application(self.argv, self.environment, log, seek=False)
+        facts = facts_of(log, seeking, polling)
+        java, excuse = YARDSTICK.get(row.id, ""), excuse_for(plain, row.id)
+        verdict = judge_recovery(facts, readable=log.readable, java=java, excuse=excuse)
+        observed = msgspec.to_builtins(facts)
+        return EdgeCell(
+            row=row.id, grade=verdict.grade, outcome=verdict.outcome, detail=said(verdict.detail), observed=observed
+        )
+
+
+@contextmanager
+def opened(column: str) -> Iterator[RecoveryColumn]:
+    """The application of a client, built now if it has to be.  Raises `CannotRunEdges`."""
+    try:
+        plain, at, release = column.partition("@")
+        name = TESTEES.get(plain, plain) + at + release
+        known = find_testee(name)
+        if known is None or plain not in COLUMNS:
+            raise CannotRunEdges(f"{column} has no application that recovers; there are {', '.join(COLUMNS)}")
+        spec = by_name(name)
+    except (CannotRun, ValueError) as error:
+        raise CannotRunEdges(str(error)) from error
+    environment = {**client_environment(), **dict(spec.environment)}
+    if plain in MODULES:
+        argv = [sys.executable, "-m", client_parts.__name__, MODULES[plain]]
+        environment.setdefault(*import_path())
+    else:
+        # The process of ours that speaks the testee protocol is left out: only the client's own command is of use.
+        argv = list(spec.argv[3:])
+    yield RecoveryColumn(column, known.version() or "", argv, environment)

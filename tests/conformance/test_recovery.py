@@ -1,0 +1,298 @@
+"""The table of recovery: damaged logs, the application, the judgement, and the results that are kept."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kafka_conformance import edges
+from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeHeader, EdgeRow, EdgeWriter, recovery
+from kafka_conformance.edges.recovery import LOGS, ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
+from kafka_conformance.edges.running import CannotRunEdges
+from kafka_conformance.testees.client_parts import consume_and_recover
+from kafka_records import RecordFormatError, decode
+
+KEPT = Path(__file__).parents[2] / "results"
+ERROR = "corrupt batch of recovery-0 at offset 9"
+
+
+def facts(**changes: Any) -> RecoveryFacts:
+    """Those of a client that reports the damage, and goes on after a seek; with *changes*."""
+    found: dict[str, Any] = {
+        "errors": [ERROR], "error_count": 4, "position": 9, "names": ["topic", "partition", "offset"],
+        "sought": [9, 10, 11, 12], "polled_on": "time",
+    }  # fmt: skip
+    return RecoveryFacts(**(found | changes))
+
+
+SILENT = {"errors": [], "error_count": 0, "position": None, "names": [], "sought": [], "polled_on": ""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "grade", "outcome"),
+    [
+        ({}, "PASS", "error, seek works"),
+        ({"names": ["topic"]}, "PASS", "error, seek works"),
+        ({"names": ["topic"], "position": None}, "NON_STRICT", "error without offset"),
+        ({"fetches": 2000}, "NON_STRICT", "error, busy loop"),
+        ({"polled_past": True}, "NON_STRICT", "error, skips batch"),
+        ({"silent": True}, "NON_STRICT", "error, then silence"),
+        ({"after": [12], "ending": "time"}, "NON_STRICT", "cannot seek past"),
+        ({"after": [12]}, "NON_STRICT", "seek skips good records"),
+        ({"before": [0, 1]}, "NON_STRICT", "withholds good records"),
+        ({"wrong": [10]}, "FAIL", "delivers damaged value"),
+        ({"twice": [6, 7]}, "FAIL", "delivers twice"),
+        ({"polled_on": "hang"}, "HOSTILE", "next poll hangs"),
+        ({"ending": "hang"}, "HOSTILE", "hangs"),
+        ({"ending": "crash", "stderr": "panic: slice bounds"}, "HOSTILE", "process ends"),
+        ({**SILENT, "silent": True, "fetches": 20}, "HOSTILE", "stuck, no error"),
+        ({**SILENT, "silent": True, "fetches": 2000}, "HOSTILE", "busy loop, no error"),
+        (SILENT, "FAIL", "skips batch silently"),
+        ({**SILENT, "inside": [9]}, "FAIL", "skips records silently"),
+        ({**SILENT, "inside": [9, 10, 11]}, "NON_STRICT", "ignores the damage"),
+        ({**SILENT, "after": [12, 13]}, "FAIL", "loses good records"),
+    ],
+)
+def test_grades(changes: Mapping[str, Any], grade: str, outcome: str) -> None:
+    """One change of what is right changes the grade, and says so in four words at most."""
+    verdict = judge_recovery(facts(**changes))
+    assert (verdict.grade, verdict.outcome) == (grade, outcome)
+    assert len(verdict.outcome.split()) <= 4
+    assert verdict.detail.endswith(".")
+
+
+def test_a_good_batch_is_to_be_delivered() -> None:
+    """A large batch has no damage: an error is no right answer, and neither is silence."""
+    assert judge_recovery(facts(**SILENT, inside=[9, 10, 11]), readable=True).grade == "PASS"
+    assert judge_recovery(facts(**SILENT), readable=True).grade == "FAIL"
+    assert judge_recovery(facts(), readable=True).grade == "NON_STRICT"
+
+
+def test_defaults_and_the_yardstick_are_no_fail() -> None:
+    """A documented default is NON_STRICT; what Kafka's consumer does as well is INFO."""
+    wrong = facts(**SILENT, wrong=[10])
+    assert judge_recovery(wrong, excuse="It is documented.").grade == "NON_STRICT"
+    assert judge_recovery(facts(before=[0]), java="withholds good records").grade == "INFO"
+
+
+def test_each_row_has_a_log_with_damage() -> None:
+    """Good batches decode to the values that are expected; the damaged one does not, by the reference."""
+    kind = edges.find_kind("recovery")
+    assert [row.id for row in kind.row] == list(LOGS)
+    for id_, build in LOGS.items():
+        log = build()
+        values = {}
+        for piece in log.pieces:
+            try:
+                values |= {record.offset: record.value for batch in decode(piece.data) for record in batch.records}
+            except RecordFormatError:
+                continue
+        assert {offset: value for offset, value in values.items() if offset in log.good} == log.good, id_
+        damaged = {offset for offset, value in log.inside.items() if values.get(offset) != value}
+        assert bool(damaged) != log.readable, id_
+
+
+def test_a_fetch_begins_with_the_batch_that_holds_the_offset() -> None:
+    """As a broker answers: the first batch whole, however large; later ones up to the size of a fetch."""
+    tape = recovery.tape_of(LOGS["oversized"]())
+    assert len(tape.read(0, 2)) == recovery.FETCH_BYTES
+    assert len(tape.read(10, 2)) > 3 << 20
+    assert tape.read(tape.end_offset, 2) == b""
+    cut = recovery.tape_of(LOGS["cut-segment"]())
+    assert cut.read(9, 2) == cut.read(11, 2) == LOGS["cut-segment"]().pieces[3].data.split(recovery.CUT_MARK)[0]
+    assert decode(cut.read(12, 2))[0].base_offset == 12
+
+
+class Stuck:
+    """A consumer that raises at offset 9 until it is moved to 12, as Kafka's."""
+
+    def __init__(self, position: int | None = 0) -> None:
+        self.at, self.known = 0, position is not None
+
+    def poll(self, _seconds: float) -> Sequence[tuple[int, bytes | None, bytes | None]]:
+        """One record, or the error."""
+        if 9 <= self.at < 12:
+            raise ValueError(ERROR)
+        self.at += 1
+        return [(self.at - 1, b"end" if self.at == 15 else b"key", b"value")]
+
+    def seek(self, offset: int) -> None:
+        """Go on there."""
+        self.at = offset
+
+    def position(self) -> int | None:
+        """The next offset."""
+        return self.at if self.known else None
+
+
+def events_of(application: Stuck, *, seek: bool = True) -> list[dict[str, Any]]:
+    """The lines that the application's loop prints."""
+    request = {"offset": 0, "end": "end", "seek": seek, "step": 0, "past": 12, "silence_ms": 100, "limit_ms": 5000}
+    events: list[dict[str, Any]] = []
+    done = consume_and_recover(application, request | {"after_error_ms": 150}, events.append)
+    return [*events, {"done": done}]
+
+
+@pytest.mark.parametrize("position", [0, None])
+def test_the_application_seeks_past_an_error(position: int | None) -> None:
+    """First to the place itself, then one offset at a time; without a position from the last record on."""
+    events = events_of(Stuck(position))
+    assert [each["sought"] for each in events if "sought" in each] == [9, 10, 11, 12]
+    assert [each["offset"] for each in events if "offset" in each] == [*range(9), 12, 13, 14]
+    assert events[-1] == {"done": "end"}
+
+
+def test_the_application_polls_on() -> None:
+    """Without seeks it notes errors for a limited time."""
+    events = events_of(Stuck(), seek=False)
+    assert {each["error"]["message"] for each in events if "error" in each} == {f"ValueError: {ERROR}"}
+    assert events[-1] == {"done": "time"}
+
+
+def run_of(lines: Sequence[Mapping[str, Any]], ending: str = "end", fetches: Sequence[Any] = ()) -> ApplicationRun:
+    """A run with these lines, one a second."""
+    return ApplicationRun([RecoveryEvent(float(at), line) for at, line in enumerate(lines)], fetches, ending)
+
+
+def delivered(*offsets: int) -> list[dict[str, Any]]:
+    """Lines of records with the right values."""
+    from base64 import b64encode
+
+    return [{"offset": each, "value": b64encode(f"record {each}".encode()).decode()} for each in offsets]
+
+
+def test_facts_of_runs() -> None:
+    """Records that come twice, are missing or are others; fetches of ten seconds; what an error names."""
+    log = LOGS["wrong-crc"]()
+    error = {"error": {"type": "E", "message": "bad batch", "topic": "recovery", "offset": 9}, "position": 9}
+    seeking = run_of([*delivered(*range(8)), error, {"sought": 12, "why": "error"}, *delivered(*range(12, 21))])
+    polling = run_of([*delivered(7, 7), error], "time", [(2.0, 9), (3.0, 9), (12.5, 9), (4.0, 12)])
+    found = recovery.facts_of(log, seeking, polling)
+    assert (found.before, found.after, found.twice, found.fetches) == ([8], [], [7], 2)
+    assert (found.names, found.position, found.sought) == (["topic", "offset"], 9, [12])
+    again = [*delivered(*range(9)), {"sought": 6, "why": "error"}, *delivered(6, 7, 8)]
+    assert recovery.facts_of(log, run_of(again), None).twice == []
+    other = [{"offset": 10, "value": "AAAA"}]
+    assert recovery.facts_of(log, run_of(other), None).wrong == [10]
+
+
+def test_a_real_client_seeks_past_a_damaged_batch() -> None:
+    """kafka-python reports the wrong checksum with its place, and reads the next good batch after a seek."""
+    with recovery.opened("kafka-python-client") as column:
+        log = LOGS["wrong-crc"]()
+        run = recovery.run_application(column.argv, column.environment, log, seek=True, step=1)
+    found = recovery.facts_of(log, run, None)
+    assert (found.before, found.after, found.ending) == ([], [], "end")
+    assert found.error_count >= 1
+    assert "CorruptRecord" in found.errors[0]
+
+
+def test_other_columns_cannot_run() -> None:
+    """A codec has no consumer."""
+    with pytest.raises(CannotRunEdges, match="no application"), recovery.opened("kafka-python"):
+        pass
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[str], EdgeWriter]:
+    """Opens the result of a column at a version."""
+
+    def write(version: str) -> EdgeWriter:
+        header = EdgeHeader(
+            format=edges.FORMAT, kind="recovery", column="a", version=version, date="2026-01-01"
+        )  # fmt: skip
+        return EdgeWriter(tmp_path / "a.ndjson", header)
+
+    return write
+
+
+def test_result_files_go_on(written: Callable[[str], EdgeWriter]) -> None:
+    """A line that was cut off is measured again; a result of another version is dropped."""
+    writer = written("1")
+    for row in ("wrong-crc", "broken-gzip"):
+        writer.add(EdgeCell(row=row, grade="PASS", outcome="fine"))
+    content = writer.path.read_bytes()
+    writer.path.write_bytes(content[:-5])
+    assert list(edges.read_edge_result(writer.path).cells) == ["wrong-crc"]
+    assert list(written("1").done) == ["wrong-crc"]
+    assert writer.path.read_bytes().endswith(b"}\n")
+    assert not written("2").done
+    writer.path.write_bytes(content.replace(b"kafkaproof-edges 1", b"kafkaproof-edges 9"))
+    with pytest.raises(BadEdgesError, match="line 1: its format"):
+        edges.read_edge_result(writer.path)
+
+
+def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
+    """Each client has all cells; Kafka's own consumer has no defect; others have a reviewed cause for each."""
+    results = edges.edge_results(KEPT)["recovery"]
+    assert {result.header.column for result in results} == set(recovery.COLUMNS)
+    for result in results:
+        assert list(result.cells) == list(LOGS), result.label
+        for row, cell in result.cells.items():
+            again = judge_recovery(
+                msgspec.convert(cell.observed, RecoveryFacts),
+                readable=LOGS[row]().readable,
+                java=recovery.YARDSTICK.get(row, ""),
+                excuse=recovery.excuse_for(result.header.column, row),
+            )
+            assert (again.grade, again.outcome) == (cell.grade, cell.outcome), (result.label, row)
+    (java,) = (result for result in results if result.header.column == "java-consumer")
+    assert {cell.grade for cell in java.cells.values()} <= {"PASS", "INFO"}
+    assert not list(edges.unreviewed({"recovery": results}))
+
+
+LETTERS = {"PASS": "ok", "INFO": "I", "NON_STRICT": "N", "FAIL": "F", "HOSTILE": "H", "not run": "–"}
+
+
+def grid() -> str:
+    """The table of the page: a letter for each cell."""
+    results = {result.header.column: result for result in edges.edge_results(KEPT)["recovery"]}
+    lines = [f"| | {' | '.join(LOGS)} |", f"|---|{'---|' * len(LOGS)}"]
+    for column in recovery.COLUMNS:
+        letters = [LETTERS[cell.grade] for cell in results[column].cells.values()]
+        lines.append(f"| {results[column].label} | {' | '.join(letters)} |")
+    return "\n".join(lines)
+
+
+def rows() -> str:
+    """The table of the page: what is damaged, and what is right."""
+    return "\n".join(f"| `{row.id}` | {row.title} | {row.right} |" for row in edges.find_kind("recovery").row)
+
+
+def test_the_page_has_the_kept_results() -> None:
+    """Both tables of docs/recovery.md are those of the results and of the kind."""
+    page = (KEPT.parent / "docs" / "recovery.md").read_text(encoding="utf-8")
+    assert f"<!-- grid -->\n{grid()}\n<!-- end of grid -->" in page
+    assert f"|---|---|---|\n{rows()}\n" in page
+
+
+def test_causes_are_sound() -> None:
+    """Each names columns that there are, and explains a kept finding of its grade."""
+    results = edges.edge_results(KEPT)["recovery"]
+    for cause in edges.edge_causes():
+        if cause.kind != "recovery":
+            continue
+        assert set(cause.columns) <= set(recovery.COLUMNS), cause.id
+        grades = [
+            cell.grade
+            for result in results
+            for cell in result.findings()
+            if edges.edge_cause_of("recovery", result.header.column, cell) is cause
+        ]
+        assert cause.grade in grades, cause.id
+
+
+@pytest.mark.testees
+@pytest.mark.parametrize("column", [column for column in recovery.COLUMNS if column not in recovery.MODULES])
+def test_built_clients_behave_as_kept(column: str) -> None:
+    """An old message with a wrong checksum, or a large batch where the client reads no old ones."""
+    row = edges.find_kind("recovery").row_of("oversized")
+    assert isinstance(row, EdgeRow)
+    with recovery.opened(column) as measure:
+        cell = measure(row)
+    (kept,) = (
+        result for result in edges.edge_results(KEPT)["recovery"] if result.header.column == column
+    )  # fmt: skip
+    assert (cell.grade, cell.outcome) == (kept.cells[row.id].grade, kept.cells[row.id].outcome)
