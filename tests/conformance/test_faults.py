@@ -233,8 +233,8 @@ def test_kafka_python_repeats_the_sequence() -> None:
     """The real producer, default settings: a retry has the same sequence, and an unknown setting is not run."""
     kind = find_kind("faults")
     with opened("kafka-python-client") as runs:
-        quick = replace(runs, pause=0.05)
-        evidence = quick.watch(HANGS_UP)
+        quick = replace(runs, pause=0.1)
+        evidence = quick.settled(HANGS_UP)
         assert judge_fault(HANGS_UP, evidence)[:2] == ("PASS", "retries")
         hit = next(each for each in evidence.sent if each.hit)
         again = [each for each in evidence.sent if each.records == hit.records]

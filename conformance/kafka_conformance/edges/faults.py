@@ -589,13 +589,21 @@ class FaultyRuns:
         if situation.idempotent and not self.idempotent:
             detail = "A broker answers so to idempotent producers only."
             return EdgeCell(row=row.id, grade="not run", outcome="not idempotent", detail=detail)
-        seen = self.watch(situation)
-        for attempt in range(1, TRIES):
-            if _is_mixed(seen):
-                seen = replace(self, pause=self.pause * 2**attempt).watch(situation)
+        seen = self.settled(situation)
+        if situation.fault.times and seen.ended == "done" and not any(batch.hit for batch in seen.sent):
+            detail = "No request came after the first records were stored, so that the fault hit none."
+            return EdgeCell(row=row.id, grade="not run", outcome="fault not met", detail=detail)
         found = judge_fault(situation, seen)
         detail = said(found.detail)
         return EdgeCell(row=row.id, grade=found.grade, outcome=found.outcome, detail=detail, observed=figures(seen))
+
+    def settled(self, situation: Situation) -> ProduceEvidence:
+        """The evidence of a run in which the fault hit one group of records; of the last of several if none did."""
+        seen = self.watch(situation)
+        for attempt in range(1, TRIES):
+            if _is_mixed(situation, seen):
+                seen = replace(self, pause=self.pause * 2**attempt).watch(situation)
+        return seen
 
     def watch(self, situation: Situation) -> ProduceEvidence:
         """Run the program against brokers with the fault, until it ends or its time is over."""
@@ -634,10 +642,13 @@ class FaultyRuns:
             process.wait()
 
 
-def _is_mixed(seen: ProduceEvidence) -> bool:
-    """Whether the fault hit records of two groups at once, which were to leave one after the other."""
+def _is_mixed(situation: Situation, seen: ProduceEvidence) -> bool:
+    """Whether groups left together that were to leave one after the other, so that the fault hit another, or none."""
     hit = {record.number for batch in seen.sent if batch.hit for record in batch.records}
-    return not any(hit <= set(group) for group in GROUPS)
+    if seen.ended != "done" or not situation.fault.times:
+        return False
+    group = HIT if situation.fault.after else FIRST
+    return not hit & set(group) or (situation.fault.times == 1 and not hit <= set(group))
 
 
 def _ending(code: int | None, reports: Mapping[int, str | None]) -> Literal["done", "hang", "died"]:
