@@ -11,7 +11,7 @@ from kafka_brokers.external import StartedBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
-from kafka_conformance.edges import brokers, edge_causes, find_kind
+from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
 from kafka_conformance.edges.brokers import CaseFinding, cell_of, judge_answers
 from kafka_conformance.judge.observation import Crashed, ScenarioAnswers
 from kafka_conformance.runner.broker import observe_scenario
@@ -105,8 +105,8 @@ def test_a_cell_is_its_gravest_finding() -> None:
 @pytest.mark.slow
 def test_rows_are_those_of_the_corpus() -> None:
     """`kinds/brokers.toml` is what the corpus gives; `--check` fails on another text."""
-    assert brokers.main(["--check"]) == 0
-    assert brokers.main(["--chek"]) == 2
+    assert broker_rows.main(["--check"]) == 0
+    assert broker_rows.main(["--chek"]) == 2
 
 
 def test_causes_name_known_columns() -> None:
