@@ -14,14 +14,16 @@ import random
 import socket
 import subprocess
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Self, TextIO
 
 import msgspec
@@ -79,6 +81,9 @@ AT_ONCE: Final = 32
 # Scenarios for one mutant: one of each case function, and more of each until there are so many.
 MOST_SCENARIOS: Final = 500
 MOST_CLEANED: Final = 80
+# The first of these are played one by one, and then so many at once: most of a survivor's time is spent waiting.
+ALONE: Final = 8
+PLAYERS: Final = 6
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
@@ -161,14 +166,25 @@ class QuietBroker(JvmBroker):
 
 
 class CountedPartitions(Fresh):
-    """Unused partitions, which count how many were handed out."""
+    """Unused partitions for several threads, which count how many were handed out."""
 
     taken = 0
 
+    def __init__(self, broker: Broker, *, prefix: str) -> None:
+        """As `Fresh`."""
+        super().__init__(broker, prefix=prefix, at_once=AT_ONCE)
+        self._lock = Lock()
+
     def take(self, config: Mapping[str, str], number: int = 1) -> list[Any]:
         """As `Fresh`."""
-        self.taken += number
-        return super().take(config, number)
+        with self._lock:
+            self.taken += number
+            return super().take(config, number)
+
+    def give_back(self, config: Mapping[str, str], partition: Any) -> None:
+        """As `Fresh`."""
+        with self._lock:
+            super().give_back(config, partition)
 
 
 class MutableBroker:
@@ -186,13 +202,15 @@ class MutableBroker:
         self._open = ExitStack()
         self._port = 0
         self._lines: TextIO
-        self._partitions: CountedPartitions | None = None
+        self._partitions: list[CountedPartitions] = []
         self._replaced: tuple[str, Path] | None = None
         self.recorder = Recorder(self.broker, fresh=self._fresh)
+        self._players: list[Recorder] = []
+        self._players_since = -1
 
-    def _fresh(self, broker: Broker, start: int) -> Fresh:
-        self._partitions = CountedPartitions(broker, prefix=f"case-{start}", at_once=AT_ONCE)
-        return self._partitions
+    def _fresh(self, broker: Broker, _start: int) -> CountedPartitions:
+        self._partitions.append(CountedPartitions(broker, prefix=f"case-{len(self._partitions)}"))
+        return self._partitions[-1]
 
     def __enter__(self) -> Self:
         return self
@@ -202,7 +220,8 @@ class MutableBroker:
 
     def close(self) -> None:
         """End it."""
-        self.recorder.close()
+        for each in (self.recorder, *self._players):
+            each.close()
         with suppress(OSError):  # an agent that has ended
             self._open.close()
         self.broker.stop()
@@ -220,17 +239,41 @@ class MutableBroker:
 
     def difference(self, scenario: Expected) -> str:
         """How the answers to *scenario* differ from what is recorded; empty if they do not, or `SILENCE`."""
-        try:
-            return scenario.difference(self.recorder.play(scenario.request.scenario))
-        except CannotPlay as error:
-            return str(error)
-        except (WireError, OSError):
-            self.recorder.close()
-            return SILENCE
+        return _difference(self.recorder, scenario)
+
+    def differing(self, left: deque[Expected]) -> list[Expected]:
+        """Take scenarios from *left* and play several at once, until one differs from what is recorded; those that do.
+
+        An answer that comes late may differ for that reason only: play what differs once more, by itself.
+        """
+        found: list[Expected] = []
+
+        def play(recorder: Recorder) -> None:
+            while not found:
+                try:
+                    scenario = left.popleft()
+                except IndexError:
+                    return
+                if _difference(recorder, scenario):
+                    found.append(scenario)
+
+        with ThreadPoolExecutor(PLAYERS) as pool:
+            list(pool.map(play, self._connected_players()))
+        return found
+
+    def _connected_players(self) -> list[Recorder]:
+        """Recorders with partitions of their own; new ones after a start, which changes the leader's epoch."""
+        if self._players_since != self.recorder.renewals:
+            for each in self._players:
+                each.close()
+            partitions = self._fresh(self.broker, 0)
+            self._players = [Recorder(self.broker, fresh=lambda *_: partitions) for _ in range(PLAYERS)]
+            self._players_since = self.recorder.renewals
+        return self._players
 
     def is_worn(self) -> bool:
         """Whether it has so many partitions that a new broker is better."""
-        return self._partitions is not None and self._partitions.taken > MOST_PARTITIONS
+        return sum(each.taken for each in self._partitions) > MOST_PARTITIONS
 
     def measure(self, path: Path) -> None:
         """Write what was covered since the last call to *path*."""
@@ -247,6 +290,16 @@ class MutableBroker:
         answer = self._lines.readline().strip()
         if answer != "done":
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
+
+
+def _difference(recorder: Recorder, scenario: Expected) -> str:
+    try:
+        return scenario.difference(recorder.play(scenario.request.scenario))
+    except CannotPlay as error:
+        return str(error)
+    except (WireError, OSError):
+        recorder.close()
+        return SILENCE
 
 
 def _nothing() -> None:
@@ -398,12 +451,26 @@ class MutantPlayer:
         Raises:
             NoBroker: a broker without a mutant cannot be started.
         """
-        for each in self.in_order(mutant):
+        for each in self._suspects(mutant, code):
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
         self._restore(self._broker(), mutant)
         return None
+
+    def _suspects(self, mutant: CodeMutant, code: Path) -> Iterator[Expected]:
+        """The first scenarios for *mutant*, and of all others those that differ when they are played together."""
+        order = self.in_order(mutant)
+        yield from order[:ALONE]
+        left = deque(order[ALONE:])
+        while left:
+            yield from self._changed(mutant, code).differing(left)
+
+    def _changed(self, mutant: CodeMutant, code: Path) -> MutableBroker:
+        """A broker with *mutant*."""
+        if not self._replace(self._broker(), mutant.class_name, code):
+            self._broker().replace(mutant.class_name, code)
+        return self._broker()
 
     def in_order(self, mutant: CodeMutant) -> list[Expected]:
         """Those that saw mutants of the method first, then one of each case function, the quick ones before others."""
@@ -433,10 +500,7 @@ class MutantPlayer:
 
     def _seen(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
         """Whether *scenario* sees *mutant*; what differs must not differ without the mutant."""
-        running = self._broker()
-        if not self._replace(running, mutant.class_name, code):
-            running = self._broker()
-            running.replace(mutant.class_name, code)
+        running = self._changed(mutant, code)
         differs = running.difference(scenario)
         if not differs:
             return None

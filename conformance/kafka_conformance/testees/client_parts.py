@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from msgspec import UNSET
@@ -96,6 +96,20 @@ def compression_name(number: int) -> str:
 def exception_text(error: Exception) -> str:
     """The class and the message of an exception."""
     return f"{type(error).__name__}: {error}"
+
+
+def typed_records(batch: Any, exposed: Callable[[Any], WireRecord]) -> tuple[str, list[WireRecord]]:
+    """The timestamp type and the records of a decoder's *batch*; the type is that of a record with another one.
+
+    A record without a timestamp has no type.
+    """
+    types: set[Any] = set()
+    records = []
+    for record in batch:
+        types.add(record.timestamp_type)
+        records.append(exposed(record))
+    others = types - {None, batch.timestamp_type}
+    return TIMESTAMP_TYPES[next(iter(others), batch.timestamp_type)], records
 
 
 def encoded_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[Any]:
