@@ -72,7 +72,7 @@ CLASSES: Final = (
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds.  A request to a mutant that takes longer is tried once more with the second limit.
-QUIET_LIMIT: Final = 5.0
+QUIET_LIMIT: Final = 10.0
 SURE_LIMIT: Final = 15.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
@@ -84,6 +84,8 @@ MOST_CLEANED: Final = 80
 # The first of these are played one by one, and then so many at once: most of a survivor's time is spent waiting.
 ALONE: Final = 8
 PLAYERS: Final = 6
+# Mutants that wait for scenarios with a restart: what is not played yet is lost when a run is stopped.
+MOST_LATER: Final = 16
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
@@ -203,7 +205,7 @@ class MutableBroker:
         self._port = 0
         self._lines: TextIO
         self._partitions: list[CountedPartitions] = []
-        self._replaced: tuple[str, Path] | None = None
+        self._replaced: dict[str, Path] = {}
         self.recorder = Recorder(self.broker, fresh=self._fresh)
         self._players: list[Recorder] = []
         self._players_since = -1
@@ -227,15 +229,16 @@ class MutableBroker:
         self.broker.stop()
         self._scratch.cleanup()
 
-    def replace(self, name: str, code: Path, *, at_start: bool = False) -> None:
-        """Replace the class *name*, now and (*at_start*) in a process that is started later.  Raises `NoBroker`."""
+    def replace(self, codes: Mapping[str, Path], *, at_start: bool = False) -> None:
+        """Replace classes by name, now and (*at_start*) in a process that is started later.  Raises `NoBroker`."""
         active = self.folder / "active"
         active.unlink(missing_ok=True)
         if at_start:
-            active.write_text(f"{name}\n{code}\n", encoding="utf-8")
-        if self._replaced != (name, code):
-            self._command("replace", name, str(code))
-            self._replaced = name, code
+            active.write_text("".join(f"{name}\n{code}\n" for name, code in codes.items()), encoding="utf-8")
+        for name, code in codes.items():
+            if self._replaced.get(name) != code:
+                self._command("replace", name, str(code))
+                self._replaced[name] = code
 
     def difference(self, scenario: Expected) -> str:
         """How the answers to *scenario* differ from what is recorded; empty if they do not, or `SILENCE`."""
@@ -469,7 +472,7 @@ class MutantPlayer:
     def _changed(self, mutant: CodeMutant, code: Path) -> MutableBroker:
         """A broker with *mutant*."""
         if not self._replace(self._broker(), mutant.class_name, code):
-            self._broker().replace(mutant.class_name, code)
+            self._broker().replace({mutant.class_name: code})
         return self._broker()
 
     def in_order(self, mutant: CodeMutant) -> list[Expected]:
@@ -492,7 +495,7 @@ class MutantPlayer:
     def _replace(self, running: MutableBroker, name: str, code: Path) -> bool:
         """Replace the class *name*; False if the broker has ended, as one does that cannot use its disk."""
         try:
-            running.replace(name, code)
+            running.replace({name: code})
         except (OSError, NoBroker):
             self.close()
             return False
@@ -506,24 +509,51 @@ class MutantPlayer:
             return None
         if scenario.cleans and not running.difference(scenario):
             return None  # the cleaner's rounds depend on the clock
-        if differs is not SILENCE and self._restore(running, mutant) and not running.difference(scenario):
-            return "seen"
+        if differs is SILENCE:  # from now on this broker gets more time
+            running.broker.limit = SURE_LIMIT
+            running.recorder.close()
+        if self._restore(running, mutant) and not running.difference(scenario):
+            return "seen" if differs is not SILENCE else self._seen_in_time(mutant, code, scenario)
         # The broker may be damaged, or slow: once more with a new one and a longer time limit.
         self.close()
         running = self._broker()
         running.broker.limit = SURE_LIMIT
         if running.difference(scenario):
             return None  # it is not answered as recorded without a mutant either
-        running.replace(mutant.class_name, code)
+        running.replace({mutant.class_name: code})
         differs = running.difference(scenario)
         self.close()
         return None if not differs else "hang" if differs is SILENCE else "seen"
 
+    def _seen_in_time(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
+        """Whether *scenario* sees *mutant* on the broker at hand, which answers it without the mutant."""
+        differs = self._changed(mutant, code).difference(scenario)
+        if differs is SILENCE:
+            self.close()  # a request may run for ever
+            return "hang"
+        return "seen" if differs else None
+
+    def restarted_together(self, mutants: Sequence[tuple[CodeMutant, Path]]) -> Iterator[MutantResult]:
+        """The results after scenarios with a restart.
+
+        Mutants of different classes are in one broker: mostly none of them is seen, and if one is, each plays alone.
+        """
+        left = list(mutants)
+        while left:
+            group = list({mutant.class_name: (mutant, code) for mutant, code in reversed(left)}.values())
+            left = [each for each in left if each not in group]
+            if len(group) > 1 and self._differing({mutant.class_name: code for mutant, code in group}) == []:
+                self.close()
+                yield from (mutant_result(mutant, "same-replies") for mutant, _ in group)
+            else:
+                self.close()
+                yield from (self.restarted(*each) for each in group)
+
     def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
         """The result after scenarios with a restart, in which the broker starts with *mutant*."""
-        differing = self._differing(mutant, code)
+        differing = self._differing({mutant.class_name: code})
         if differing is None:  # a start may fail by chance
-            differing = self._differing(mutant, code)
+            differing = self._differing({mutant.class_name: code})
         if differing is None:
             return mutant_result(mutant, "hang", [self._restarting[0].id])
         if differing:
@@ -533,12 +563,12 @@ class MutantPlayer:
             self._restore(self._broker(), mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
-    def _differing(self, mutant: CodeMutant, code: Path) -> list[Expected] | None:
-        """The scenarios with a restart that *mutant* does not answer as recorded; None if the broker does not start."""
+    def _differing(self, codes: Mapping[str, Path]) -> list[Expected] | None:
+        """The scenarios with a restart that a mutant does not answer as recorded; None if the broker does not start."""
         running = self._broker()
         running.broker.starts_left = MOST_STARTS
         try:
-            running.replace(mutant.class_name, code, at_start=True)
+            running.replace(codes, at_start=True)
             return [each for each, differs in play_restarts(running, self._restarting) if differs]
         except (OSError, NoBroker):
             self.close()
@@ -611,12 +641,13 @@ class JavaBroker:
                     elif result := player.result(each, code[each.key]):
                         yield result
                     elif player.needs_restarts(each):
-                        later.append(each)
+                        later.append((each, code[each.key]))
                     else:
                         yield mutant_result(each, "same-replies")
-                player.close()
-                for each in later:
-                    yield player.restarted(each, code[each.key])
+                    if len(later) == MOST_LATER or (later and each is mutants[-1]):
+                        player.close()
+                        yield from player.restarted_together(later)
+                        later.clear()
 
     def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""
