@@ -163,8 +163,8 @@ def forced(wanted: int, crc_of: Callable[[bytes], int]) -> bytes:
                 change, bits = change ^ of_basis, bits ^ its_bits
         return change, bits
 
-    for bit in (1 << at for at in range(32)):
-        basis.append(reduced(crc_of(bit.to_bytes(4, "big")) ^ start, bit))
+    for at in range(32):
+        basis.append(reduced(crc_of((1 << at).to_bytes(4, "big")) ^ start, 1 << at))
     return reduced(wanted ^ start, 0)[1].to_bytes(4, "big")
 
 
