@@ -32,7 +32,14 @@ from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.jvm import HOST, Here, JvmBroker
 from kafka_brokers.releases import Release, find_release
-from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest, StepAnswers, scenario_requests
+from kafka_brokers.scenarios.recorder import (
+    AnswerFile,
+    Recorder,
+    ScenarioRequest,
+    StepAnswers,
+    can_share,
+    scenario_requests,
+)
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh
 from kafka_brokers.wire import Client, WireError
 from kafka_conformance.judge.reach import CONFIG
@@ -567,12 +574,17 @@ class MutantPlayer:
         """The scenarios with a restart that a mutant does not answer as recorded; None if the broker does not start."""
         running = self._broker()
         running.broker.starts_left = MOST_STARTS
+        shared = [each for each in self._restarting if can_share(each.request.scenario)]
+        alone = [each for each in self._restarting if each not in shared]
         try:
             running.replace(codes, at_start=True)
-            return [each for each, differs in play_restarts(running, self._restarting) if differs]
+            for scenarios in (shared, alone):  # those that need starts of their own only if no other sees it
+                if found := [each for each, differs in play_restarts(running, scenarios) if differs]:
+                    return found
         except (OSError, NoBroker):
             self.close()
             return None
+        return []
 
     def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
         """The first of *scenarios* that are answered as recorded without a mutant."""

@@ -801,9 +801,11 @@ def main(arguments: list[str]) -> None:
     exchange = target.exchange()
     behaviour = record_behaviour(exchange, [str(source.path) for source in sources])
     runner = MutantRunner(sources, exchange, behaviour)
+    # Before the first fork: what a fork does to standard input moves its position here, too.
+    mutants = msgspec.json.Decoder(CodeMutant).decode_lines(sys.stdin.buffer.read())
     gc.freeze()
-    for line in sys.stdin.buffer:
-        result = runner.run(msgspec.json.decode(line, type=CodeMutant))
+    for mutant in mutants:
+        result = runner.run(mutant)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 

@@ -164,7 +164,8 @@ def forced(wanted: int, crc_of: Callable[[bytes], int]) -> bytes:
         return change, bits
 
     for at in range(32):
-        basis.append(reduced(crc_of((1 << at).to_bytes(4, "big")) ^ start, 1 << at))
+        change = crc_of((1 << at).to_bytes(4, "big")) ^ start
+        basis.append(reduced(change, 1 << at))
     return reduced(wanted ^ start, 0)[1].to_bytes(4, "big")
 
 
