@@ -127,8 +127,8 @@ def _print_sum(kept: results.KeptMutants, path: Path, as_json: bool) -> None:
         return
     click.echo(
         f"{kept.header.target} {kept.header.version}: {_number(total.mutants, 'mutant')}, "
-        f"{total.reached:,} reached, {total.seen:,} seen, {total.equivalent:,} equivalent, {_number(total.holes, 'hole')}, "
-        f"{total.unreviewed:,} not reviewed"
+        f"{total.reached:,} reached, {total.seen:,} seen, {total.equivalent:,} equivalent, "
+        f"{_number(total.holes, 'hole')}, {total.unreviewed:,} not reviewed"
     )
     click.echo(f"seen of those that are not equivalent: {total.share * 100:.2f} %")
     click.echo(f"results          {path}")
