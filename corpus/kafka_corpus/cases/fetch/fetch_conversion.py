@@ -169,11 +169,10 @@ def message_format_of_the_topic(topic_format: tuple[int, str]) -> Draft:
     )
 
 
-@case("CNV-01", "CNV-18", each={"0.9.0-IV0": (0, "0.9.0-IV0"), "0.10.0-IV1": (1, "0.10.0-IV1")})
-def message_format_between_releases(topic_format: tuple[int, str]) -> Draft:
+@case("CNV-01", "CNV-18", each={"0.10.0-IV0": "0.10.0-IV0", "0.10.0-IV1": "0.10.0-IV1"})
+def message_format_between_releases(version: str) -> Draft:
     """A message format may be that of a version between two releases, as 0.10.0-IV1, and counts as the release's."""
-    magic, version = topic_format
-    data = message_set(magic, "none")
+    data = message_set(1, "none")
     config = {"message.format.version": version}
     step = Produce(data=data, api_version=OLD)
     return scene((step, stored(data)), config=config, since=FIRST_OF_V1, until=LAST_WITH_OLD_FORMATS)
