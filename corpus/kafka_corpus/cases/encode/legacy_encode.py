@@ -95,6 +95,21 @@ def absolute_offsets(shape: dict[str, Any]) -> Draft:
     return must_write(batch, data, compare="masked")
 
 
+@case("NST-09", "NST-11", each=grid(magic=MAGICS, codec=CODECS))
+def last_offset_after_the_last_record(shape: dict[str, Any]) -> Draft:
+    """A wrapper has the offset of its last message, so that a set cannot say that it ends later."""
+    magic, codec = shape["magic"], shape["codec"]
+    records = numbered(magic, 10, 11)
+    data = wrap(set_of(records, magic, base=10 if magic else 0), magic, codec, offset=15, timestamp=TIMESTAMP + 1)
+    batch = wrapper_batch(records, magic, codec, offset=15, timestamp=TIMESTAMP + 1)
+    return may_write(
+        batch,
+        data,
+        why="a writer may write what it is asked for, though readers then move the records",
+        compare="masked",
+    )
+
+
 @case("NST-22", "NST-20", each=CODECS)
 def append_time_inside(codec: Compression) -> Draft:
     """LogAppendTime is written into every inner message too, bit and time."""
