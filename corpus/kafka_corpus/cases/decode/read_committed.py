@@ -190,11 +190,11 @@ def first_offset_that_is_cleaned() -> Draft:
 def only_old_messages(shape: dict[str, Any]) -> Draft:
     """Old messages are of no transaction: all are seen, and the next fetch begins after the last of them."""
     magic, codec = shape["magic"], shape["codec"]
-    records = numbered(magic, 0, 1, 2)
+    records = numbered(magic, 0, 2, 3)
     if codec == "none":
-        return reads_committed(set_of(records, magic), *single_batches(records, magic), seen=(0, 1, 2))
+        return reads_committed(set_of(records, magic), *single_batches(records, magic), seen=(0, 2, 3))
     packed, batch = wrapped(records, magic, codec)
-    return reads_committed(packed, batch, seen=(0, 1, 2))
+    return reads_committed(packed, batch, seen=(0, 2, 3))
 
 
 @case("TXN-23", "FRM-03")
