@@ -1,6 +1,7 @@
 'use strict'
 // Reads with the consumer of kafka-ts. The requests are those of kafka_conformance/process/client_testee.py.
 
+const { AsyncLocalStorage } = require('node:async_hooks')
 const { createKafkaClient, setLogger } = require('kafka-ts')
 const { version } = require('kafka-ts/package.json')
 const { Skipped, refusal, serve } = require('./lines.cjs')
@@ -9,9 +10,11 @@ const { Skipped, refusal, serve } = require('./lines.cjs')
 const SHOWN = 12 << 20
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', ...(require('node:zlib').createZstdDecompress ? ['zstd'] : [])]
 
-let onError = () => {}
-// An error of a consumer goes to the log, and nowhere else: it starts again.
-setLogger({ debug() {}, info() {}, warn() {}, error: (message, error) => onError(error instanceof Error ? error : new Error(message)) })
+// An error of a consumer goes to the log, and nowhere else: it starts again.  The log is one for all consumers; what is logged
+// belongs to the request that started the consumer.
+const requests = new AsyncLocalStorage()
+const error = (message, given) => requests.getStore()?.(given instanceof Error ? given : new Error(message))
+setLogger({ debug() {}, info() {}, warn() {}, error })
 
 async function answer(request) {
   if (request.op === 'hello') return hello()
@@ -38,8 +41,7 @@ async function consume({ bootstrap, topic, end, committed }) {
   const records = []
   let size = 0
   let consumer
-  const error = await new Promise(resolve => {
-    onError = resolve
+  const failed = await new Promise(resolve => {
     const onBatch = messages => {
       for (const given of messages) {
         if (given.key === end) return resolve()
@@ -49,15 +51,16 @@ async function consume({ bootstrap, topic, end, committed }) {
     }
     // Committed records are the default.
     const level = committed ? {} : { isolationLevel: 0 }
-    client
-      .startConsumer({ topics: [topic], fromBeginning: true, onBatch, ...level })
-      .then(started => (consumer = started))
-      .catch(resolve)
+    requests.run(resolve, () => {
+      client
+        .startConsumer({ topics: [topic], fromBeginning: true, onBatch, ...level })
+        .then(started => (consumer = started))
+        .catch(resolve)
+    })
   })
-  onError = () => {}
   consumer?.close(true).catch(() => {}) // the answer does not wait for the fetch that is under way
   const given = { encoding: 'text', records }
-  return error ? { ...given, error: refusal(kind(error), error) } : given
+  return failed ? { ...given, error: refusal(kind(failed), failed) } : given
 }
 
 /** Keys and values are text, headers an object. */
