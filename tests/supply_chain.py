@@ -144,6 +144,8 @@ def recipe_findings(name: str, text: str) -> Iterator[Unpinned]:
             yield Unpinned(name, "mvn without -C takes jars with a wrong checksum")
         if "cargo" in words and "build" in words and "--locked" not in words:
             yield Unpinned(name, "cargo build without --locked may change Cargo.lock")
+        if {"apt-get", "download"} <= words and not any("sha256sum" in each for each in commands):
+            yield Unpinned(name, "apt-get downloads packages whose sums no command compares")
         for package in re.findall(r"npm rebuild ([^\s|&;]+)", " ".join(command)):
             if package not in INSTALL_SCRIPTS:
                 yield Unpinned(name, f"install scripts of {package} run, and no reason for them is listed")
