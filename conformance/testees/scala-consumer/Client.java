@@ -104,11 +104,15 @@ public final class Client {
     }
 
     private static void write(MessageAndOffset each, Output out) {
+        // A message is parsed when it is asked for its fields, so all of them come before anything is written.
+        long timestamp = each.message().timestamp();
+        ByteBuffer key = each.message().key();
+        ByteBuffer value = each.message().payload();
         out.next();
-        out.writeText("{\"offset\":" + each.offset() + ",\"timestamp\":" + each.message().timestamp() + ",\"key\":");
-        out.writeBase64(each.message().key());
+        out.writeText("{\"offset\":" + each.offset() + ",\"timestamp\":" + timestamp + ",\"key\":");
+        out.writeBase64(key);
         out.writeText(",\"value\":");
-        out.writeBase64(each.message().payload());
+        out.writeBase64(value);
         out.writeText("}");
     }
 
