@@ -23,6 +23,10 @@ UNPINNED_ACTIONS: Final[dict[str, str]] = {}
 INSTALL_SCRIPTS: Final = {
     "lz4": "compiles the binding that kafkajs-lz4 needs; there is no build of it to download",
 }
+# npm packages with install scripts that no build installs, with the reason.
+NOT_INSTALLED: Final = {
+    "snappy": "an optional dependency of kafka-node, left out by --omit=optional: it does not compile with Node 20",
+}
 # Dependency files without a lock beside them, with the reason.
 UNLOCKED: Final = {
     "templates/rust/Cargo.toml": "a start for the reader, whose own Cargo.lock is written by the first build",
@@ -106,7 +110,7 @@ def npm_findings(name: str, text: str) -> Iterator[Unpinned]:
             continue
         if not str(entry.get("integrity", "")).startswith("sha512-"):
             yield Unpinned(name, f"{package} has no integrity")
-        if entry.get("hasInstallScript") and package not in INSTALL_SCRIPTS:
+        if entry.get("hasInstallScript") and package not in INSTALL_SCRIPTS.keys() | NOT_INSTALLED.keys():
             yield Unpinned(name, f"{package} has install scripts, and no reason for them is listed")
 
 
@@ -140,6 +144,8 @@ def recipe_findings(name: str, text: str) -> Iterator[Unpinned]:
             yield Unpinned(name, "mvn without -C takes jars with a wrong checksum")
         if "cargo" in words and "build" in words and "--locked" not in words:
             yield Unpinned(name, "cargo build without --locked may change Cargo.lock")
+        if {"apt-get", "download"} <= words and not any("sha256sum" in each for each in commands):
+            yield Unpinned(name, "apt-get downloads packages whose sums no command compares")
         for package in re.findall(r"npm rebuild ([^\s|&;]+)", " ".join(command)):
             if package not in INSTALL_SCRIPTS:
                 yield Unpinned(name, f"install scripts of {package} run, and no reason for them is listed")
