@@ -151,18 +151,36 @@ def test_proxy_that_cannot_run(what, upstream, words):
         pass
 
 
-def test_certify_starts_a_proxy(tmp_path):
-    """`certify proxy:COMMAND` starts it, writes the result of the table, and exits with 0, or 1 after a FAIL."""
-    command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
-    right = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
-    assert right.exit_code == 0, right.output
+@pytest.mark.parametrize(("fault", "row", "code"), [("", "acks", 0), ("hides errors", "produce-errors", 1)])
+def test_certify_a_running_proxy(tmp_path, fault, row, code):
+    """`certify proxy:HOST:PORT --upstream` writes the result of the table, and exits with 1 after a FAIL."""
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream), fault=fault)
+    words = ["certify", f"proxy:{proxy.address}", "--upstream", upstream, "--only", row, "--report", str(tmp_path)]
+    try:
+        done = CliRunner().invoke(kafkaproof, words)
+    finally:
+        proxy.close()
+    assert done.exit_code == code, done.output
     (written,) = (tmp_path / "edges" / "proxies").iterdir()
-    assert list(read_edge_result(written).cells) == ["acks"]
-    wrong = CliRunner().invoke(
-        kafkaproof, ["certify", f"{command} hides errors", "--only", "produce-errors", "--report", str(tmp_path)]
-    )
-    assert wrong.exit_code == 1
-    assert "error code" in wrong.output
+    assert list(read_edge_result(written).cells) == [row]
+    assert ("error code" in done.output) == bool(code)
+
+
+@pytest.mark.parametrize(
+    "words", [["kafka-python", "--allow", "values"], ["proxy:a:1", "proxy:b:2"], ["proxy:a:1", "--allow", "v"]]
+)
+def test_certify_refuses(words):
+    """Options of proxies without one, two proxies and an unknown change are errors of usage."""
+    assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_certify_starts_a_proxy(tmp_path):
+    """`certify proxy:COMMAND` starts the proxy in the current folder."""
+    command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
+    done = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
 
 
 def test_broker_survives_garbage():
