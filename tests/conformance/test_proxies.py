@@ -10,11 +10,12 @@ from click.testing import CliRunner
 from tests.conformance.tiny_proxy import TinyProxy, upper_case
 
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance.edges import edge_causes, find_kind, read_edge_result
+from kafka_conformance.edges import edge_causes, edge_results, find_kind, read_edge_result, unreviewed
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
 from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, one_batch, record_changes
 from kafka_conformance.edges.running import CannotRunEdges
+from kafka_corpus.vectors import package_root
 from kafka_records import Header, decode, encode
 from kafkaproof.cli import kafkaproof
 
@@ -151,18 +152,36 @@ def test_proxy_that_cannot_run(what, upstream, words):
         pass
 
 
-def test_certify_starts_a_proxy(tmp_path):
-    """`certify proxy:COMMAND` starts it, writes the result of the table, and exits with 0, or 1 after a FAIL."""
-    command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
-    right = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
-    assert right.exit_code == 0, right.output
+@pytest.mark.parametrize(("fault", "row", "code"), [("", "fetch-partial", 0), ("hides errors", "produce-errors", 1)])
+def test_certify_a_running_proxy(tmp_path, fault, row, code):
+    """`certify proxy:HOST:PORT --upstream` writes the result of the table, and exits with 1 after a FAIL."""
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream), fault=fault)
+    words = ["certify", f"proxy:{proxy.address}", "--upstream", upstream, "--only", row, "--report", str(tmp_path)]
+    try:
+        done = CliRunner().invoke(kafkaproof, words)
+    finally:
+        proxy.close()
+    assert done.exit_code == code, done.output
     (written,) = (tmp_path / "edges" / "proxies").iterdir()
-    assert list(read_edge_result(written).cells) == ["acks"]
-    wrong = CliRunner().invoke(
-        kafkaproof, ["certify", f"{command} hides errors", "--only", "produce-errors", "--report", str(tmp_path)]
-    )
-    assert wrong.exit_code == 1
-    assert "error code" in wrong.output
+    assert list(read_edge_result(written).cells) == [row]
+    assert ("error code" in done.output) == bool(code)
+
+
+@pytest.mark.parametrize(
+    "words", [["kafka-python", "--allow", "values"], ["proxy:a:1", "proxy:b:2"], ["proxy:a:1", "--allow", "v"]]
+)
+def test_certify_refuses(words):
+    """Options of proxies without one, two proxies and an unknown change are errors of usage."""
+    assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_certify_starts_a_proxy(tmp_path):
+    """`certify proxy:COMMAND` starts the proxy in the current folder."""
+    command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
+    done = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
 
 
 def test_broker_survives_garbage():
@@ -178,6 +197,13 @@ def test_causes_name_known_proxies():
     """Reviewed causes of this table belong to proxies that can be certified by name."""
     named = {column for cause in edge_causes() if cause.kind == "proxies" for column in cause.columns}
     assert named <= set(columns())
+
+
+def test_kept_findings_have_causes():
+    """Each FAIL in the kept results has a reviewed cause."""
+    kept = edge_results(package_root().parents[1] / "results").get("proxies", [])
+    assert len(kept) >= 3
+    assert [(result.label, cell.row) for _, result, cell in unreviewed({"proxies": kept})] == []
 
 
 @pytest.mark.testees

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -673,6 +674,28 @@ def response_changes(request: RelayRequest, correlation_id: int, reply: RelayRep
     if response_tags(request.api, request.version) and head[4:] != reply.tags:
         found.add(UNKNOWN_TAGS_CHANGE)
     return found
+
+
+@cache
+def is_odd(data: bytes, *, produced: bool) -> bool:
+    """Whether these are other bytes than a producer, or a broker, would write for these records, or no records."""
+    try:
+        batches = decode(data)
+        same = b"".join(map(encode, batches)) == data
+        # Header keys are texts in Kafka's API.
+        _ = [header.key.decode() for batch in batches for record in batch.records for header in record.headers]
+    except (RecordFormatError, ValueError, OverflowError):
+        return True
+    return not same or any(_is_odd(batch, produced=produced) for batch in batches)
+
+
+def _is_odd(batch: Batch, *, produced: bool) -> bool:
+    own = batch.timestamp_type == "create"
+    if own and batch.max_timestamp != max((each.timestamp for each in batch.records), default=-1):
+        return True
+    # Append time is a broker's affair, and so are offsets that are missing after compaction.
+    offsets = [each.offset for each in batch.records]
+    return produced and not (own and offsets == [*range(batch.base_offset, batch.last_offset + 1)])
 
 
 # ---- starting a proxy ----
