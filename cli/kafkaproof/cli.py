@@ -64,6 +64,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
         "kafkaproof.commands.power:power_group",
         "Mutants of real implementations: which of them the corpus sees.",
     ),
+    "edges": (
+        "kafkaproof.commands.edges:edges_group",
+        "Records at the edges: damaged batches, faults, proxies and brokers.",
+    ),
     "pipeline": ("kafkaproof.commands.pipeline:pipeline", "Wide work on Spark: millions of cases, on any cluster."),
 }
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import typing
 from collections import Counter
 from dataclasses import replace
 from hashlib import sha256
@@ -37,7 +38,7 @@ from kafka_conformance.vector_packages.content import (
     shared_content,
 )
 from kafka_corpus.case import Recipe
-from kafka_corpus.scenario import Scenario
+from kafka_corpus.scenario import Scenario, Step
 from kafka_corpus.vector_format import Vector, content_hash, to_case
 from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_fuzz.mutate.dictionary import dictionary_text
@@ -264,3 +265,27 @@ def test_is_deterministic(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
     sums = {name: sha256(package_files(name, NAMES, "")[SUMS]).hexdigest() for name in ECOSYSTEMS}
     assert dict(line.split() for line in done.stdout.splitlines()) == sums
+
+
+TYPES_OF_STEPS: dict[Ecosystem, str] = {
+    "go": "vectors.go",
+    "cargo": "src/lib.rs",
+    "npm": "index.d.ts",
+    "maven": "src/main/java/kafkaproof/vectors/Case.java",
+}
+
+
+@pytest.mark.parametrize(("ecosystem", "file"), TYPES_OF_STEPS.items())
+def test_types_have_every_field_of_steps(ecosystem: Ecosystem, file: str) -> None:
+    """A field that a step of scenarios can have is in the type of steps of each language, whose decoders are strict."""
+    text = (ROOT / "conformance/kafka_conformance/vector_packages/templates" / ecosystem / file).read_text("utf-8")
+    (declared,) = re.findall(
+        r"(?:type|struct|interface|record) Step\b(.*?)\n\s*(?:\}|\{\})?\)?\s*[{}]", text, re.DOTALL
+    )
+    known = {word.lower() for word in re.findall(r"\w+", declared.replace("_", ""))}
+    encoded = {field.encode_name for step in typing.get_args(Step) for field in msgspec.structs.fields(step)} - {
+        "recipe"
+    }
+
+    assert len(encoded) > 15
+    assert {name for name in encoded if name.replace("_", "") not in known} == set()

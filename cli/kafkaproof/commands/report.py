@@ -19,7 +19,7 @@ from kafka_conformance.dossiers.folder import Disclosure, is_embargoed, load_dis
 from kafka_conformance.dossiers.grouping import library_row
 from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.reports import certificate as statement
-from kafka_conformance.reports import cross, output, signature
+from kafka_conformance.reports import cross, edges, output, signature
 from kafka_conformance.reports.collection import (
     Collection,
     absent,
@@ -89,8 +89,8 @@ def report_results(
     """Write what RESULTS say: a page to look at, JSON, SARIF, JUnit, Markdown, badges and certificates.
 
     RESULTS are result.ndjson files, or directories as `certify --report` writes them; cross.ndjson of `cross` among
-    them has a page of its own.  With --baseline, DIR/changes.md has tables of the profiles, causes and
-    cases that changed, as a comment on a pull request.
+    them, and the tables of `edges`, have pages of their own.  With --baseline, DIR/changes.md has tables of the
+    profiles, causes and cases that changed, as a comment on a pull request.
 
     --verify prints the strongest statement that was checked: consistent (the certificate agrees with itself and its
     result), authentic (a key in --signers signed it, too), or re-run (--rerun: its profiles passed again here).
@@ -115,10 +115,11 @@ def report_results(
     try:
         old = () if baseline is None else [read_any_results(path, corpus_contents) for path in files([baseline])]
         crossed = cross.cross_files(paths)
-        beside = cross.write_cross_files(crossed, out)
-        plain = _plain(paths, crossed)
+        tables = edges.edge_tables(paths)
+        beside = cross.write_cross_files(crossed, out) + edges.write_edges(tables, out)
+        plain = _plain(paths, crossed, beside=bool(beside))
         if not plain:
-            _print_cross(beside, as_json)
+            _print_beside(beside, as_json)
         collection = _collected(plain, declared, old)
         output.check_outputs(collection, out)
     except Unusable as error:
@@ -157,9 +158,9 @@ def _file_errors() -> Iterator[None]:
         sys.exit(CANNOT_RUN)
 
 
-def _plain(paths: Sequence[Path], crossed: Sequence[Path]) -> list[Path]:
-    """Those of *paths* that hold more than cross runs."""
-    return [path for path in paths if not crossed or (path not in crossed and _has_results(path))]
+def _plain(paths: Sequence[Path], crossed: Sequence[Path], *, beside: bool) -> list[Path]:
+    """Those of *paths* that hold more than cross runs and tables of edges; all if there is nothing *beside*."""
+    return [path for path in paths if not beside or (path not in crossed and _has_results(path))]
 
 
 def _has_results(path: Path) -> bool:
@@ -169,7 +170,7 @@ def _has_results(path: Path) -> bool:
         return False
 
 
-def _print_cross(written: Sequence[Path], as_json: bool) -> NoReturn:
+def _print_beside(written: Sequence[Path], as_json: bool) -> NoReturn:
     if as_json:
         say_json({"written": list(map(str, written))})
     else:

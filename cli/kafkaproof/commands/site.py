@@ -23,6 +23,7 @@ from kafka_conformance.dossiers.grouping import LibraryDossier, is_sensitive
 from kafka_conformance.dossiers.reproduce import finding_program
 from kafka_conformance.judge import reach
 from kafka_conformance.reports import site_build
+from kafka_conformance.reports.edges import edge_tables
 from kafka_conformance.reports.site import SiteContents, SitePage, read_documentation, site_pages
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.sanitize import printable
@@ -119,6 +120,7 @@ def _pages(paths: tuple[Path, ...], root: Path, runtime: dict[str, bytes]) -> It
         docs=docs,
         files=files,
         runtime=tuple(runtime),
+        edges=edge_tables(paths),
     )
     return _marked(contents)
 

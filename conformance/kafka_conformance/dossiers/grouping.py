@@ -15,7 +15,7 @@ from typing import Final
 from kafka_conformance.causes import ReviewedCause, library_of, reviewed_causes
 from kafka_conformance.judge.grade import REACHES, UNSAFE, Grade, Reach, grade_rank
 from kafka_conformance.judge.verdict import SEVERITIES
-from kafka_conformance.reports.collection import folder_name, said
+from kafka_conformance.reports.collection import field_of_testee, folder_name
 from kafka_conformance.reports.profiles import GradedFinding, certify_profiles, row_name, smallness
 from kafka_conformance.runner.results import Results
 from kafka_corpus.case import Case
@@ -142,8 +142,8 @@ def library_row(done: Results) -> LibraryRow:
     memory = done.header.settings.get("memory")
     return LibraryRow(
         name=row_name(done.header.testee),
-        version=said(done, "version", "unknown"),
-        language=said(done, "language"),
+        version=field_of_testee(done, "version", "unknown"),
+        language=field_of_testee(done, "language"),
         corpus=done.header.corpus,
         memory=memory if isinstance(memory, int) else 0,
     )

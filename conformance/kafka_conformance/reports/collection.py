@@ -276,7 +276,7 @@ class CollectionEntry:
 
     def said(self, field: str, default: str = "") -> str:
         """The testee's description of itself, sanitized."""
-        return said(self.results, field, default)
+        return field_of_testee(self.results, field, default)
 
     @property
     def version(self) -> str:
@@ -307,7 +307,7 @@ class Collection:
         return sorted({line.area for entry in self.entries for line in entry.results.lines})
 
 
-def said(done: Results, field: str, default: str = "") -> str:
+def field_of_testee(done: Results, field: str, default: str = "") -> str:
     """A field of what the testee of *done* says of itself."""
     value = done.header.testee.get(field)
     return default if value is None else printable(str(value), MAX_NAME)
@@ -419,7 +419,7 @@ def _labels(done: Sequence[Results]) -> list[str]:
 
 
 def _label(done: Results, fields: Sequence[str]) -> str:
-    return " ".join(filter(None, (said(done, field) for field in fields))) or "testee"
+    return " ".join(filter(None, (field_of_testee(done, field) for field in fields))) or "testee"
 
 
 def _folders(made: Sequence[Report]) -> list[str]:

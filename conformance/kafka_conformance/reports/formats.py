@@ -30,8 +30,8 @@ from kafka_conformance.reports.collection import (
     CollectionEntry,
     cause_changes,
     counts,
+    field_of_testee,
     profile_changes,
-    said,
     shape,
 )
 from kafka_conformance.reports.html import words
@@ -275,7 +275,7 @@ def _differences(entry: CollectionEntry) -> Iterator[str]:
     assert entry.baseline is not None
     before, now = entry.baseline, entry.report
     profiles, causes = profile_changes(before, now), cause_changes(before, now)
-    version = said(before.results, "version")
+    version = field_of_testee(before.results, "version")
     than = f" (before: {code(version)})" if version != entry.version else ""
     counted = Counter(SIGNS[each.kind].partition(" ")[2] for each in causes)
     words_of_it = ", ".join(f"{number:,} {name}" for name, number in counted.items())

@@ -27,6 +27,7 @@ from kafka_conformance.museum import Exhibit, exhibits
 from kafka_conformance.reports import asset, html, page_environment
 from kafka_conformance.reports.collection import Collection, certify_command, folder_name
 from kafka_conformance.reports.details import detail
+from kafka_conformance.reports.edges import MARKS, EdgeTable
 from kafka_conformance.reports.libraries import (
     Library,
     LibraryCause,
@@ -117,6 +118,7 @@ class SiteContents:
         docs: pages of documentation, as `docs/NAME/` by their HTML, with their titles.
         files: further files by path, as pictures of the documentation and what explains bytes in the browser.
         runtime: the scripts that the page `explain` loads; empty if bytes cannot be explained in the browser.
+        edges: the tables of what clients, proxies and brokers do beside the codec.
     """
 
     collection: Collection
@@ -126,6 +128,7 @@ class SiteContents:
     docs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
     runtime: tuple[str, ...] = ()
+    edges: Sequence[EdgeTable] = ()
 
     def __post_init__(self) -> None:
         """Work out what several pages need."""
@@ -269,6 +272,7 @@ def home_pages(contents: SiteContents) -> Iterator[SitePage]:
         unsent=max((run.unsent for run in contents.runs.values()), default=0),
         runtime=bool(contents.runtime),
         exhibits=len(exhibits()),
+        edges=contents.edges,
     )
 
 
@@ -680,6 +684,23 @@ def museum_pages(_contents: SiteContents) -> Iterator[SitePage]:
     )
 
 
+# ---- edges ----
+
+
+def edge_pages(contents: SiteContents) -> Iterator[SitePage]:
+    """The list of the tables of edges, and a page for each; none if no table has a result."""
+    if not contents.edges:
+        return
+    tables = contents.edges
+    yield _page("edges/index.html", "edges", kind="tool", title="Beside the codec", tables=tables)
+    for table in tables:
+        labels = " ".join(column.label for column in table.columns)
+        yield _page(
+            f"edges/{table.kind.id}/index.html", "edge", kind="tool", title=table.kind.title,
+            words=f"{table.kind.id} {labels}", table=table, marks=MARKS,
+        )  # fmt: skip
+
+
 # ---- docs, explain, search and assets ----
 
 
@@ -728,6 +749,7 @@ SOURCES: Final[tuple[Callable[[SiteContents], Iterator[SitePage]], ...]] = (
     spec_pages,
     erratum_pages,
     museum_pages,
+    edge_pages,
     doc_pages,
     tool_pages,
     asset_files,

@@ -93,7 +93,7 @@ def _stored(path: Path) -> StoredRun:
         path=path,
         results=done,
         testee=printable(row_name(testee), collecting.MAX_NAME),
-        version=collecting.said(done, "version").partition(" ")[0],
+        version=collecting.field_of_testee(done, "version").partition(" ")[0],
         date=kept_results.kept_date(path) if kept else "",
         unsent=missing,
         good=bool(done.lines) and (kept or done.complete),

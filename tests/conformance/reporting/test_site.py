@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import pytest
 from tests.conformance.reporting.conftest import FORMATS, HOSTILE
+from tests.conformance.reporting.edge_tables import hostile_table
 
 from kafka_conformance.causes import ReviewedCause
 from kafka_conformance.dossiers.grouping import is_sensitive
@@ -54,7 +55,8 @@ def contents_of(collection: Collection) -> SiteContents:
     few = {id_: case for id_, case in collection.cases.items() if case.area in AREAS}
     docs, pictures = site_build.rendered_docs(read_documentation(ROOT), ROOT)
     runs = {number: RunRecord("2026-01-02") for number in range(len(collection.entries))}
-    return SiteContents(replace(collection, cases=few), runs, docs=docs, files=pictures)
+    table = hostile_table()
+    return SiteContents(replace(collection, cases=few), runs, docs=docs, files=pictures, edges=[table])
 
 
 @pytest.fixture(scope="module")
