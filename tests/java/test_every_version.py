@@ -41,7 +41,6 @@ RECORDS = ((b"k0", b"value"), (b"k1", b"x" * 100), (b"k2", None))
 
 def entries(magic: int) -> bytes:
     """The records as an uncompressed log of the format *magic*: one batch, or a message for each record."""
-    timestamp_type = "none" if magic == 0 else "create"
     records = [
         Record(offset, -1 if magic == 0 else TIMESTAMP + offset, key, value)
         for offset, (key, value) in enumerate(RECORDS)
@@ -52,7 +51,7 @@ def entries(magic: int) -> bytes:
             magic=magic,
             base_offset=group[0].offset,
             last_offset=group[-1].offset,
-            timestamp_type=timestamp_type,
+            timestamp_type="none" if magic == 0 else "create",
             max_timestamp=group[-1].timestamp,
             records=tuple(group),
         )
