@@ -34,7 +34,7 @@ from kafka_conformance.testees.serve import reply_to
 from kafkaproof.commands.certify import certify_testees
 
 ONE = "v1_message.crc_above_int32"
-WRITTEN = "goldens.large_v2_batch_of_the_blog"
+WRITTEN = "v2_attributes.writer_names_the_codec*none*"
 
 
 @given(st.sets(st.integers(0, 18), min_size=1))

@@ -108,7 +108,7 @@ class ProducerBroker(FakeBroker):
 
 
 def writer_versions(newest: int) -> Versions:
-    """What a broker offers that has Produce up to *newest*: producers write the magic of that version."""
+    """The offer of a broker that has Produce up to *newest*: producers write the magic of that version."""
     versions = VERSIONS_BY_MAGIC[magic_of_produce(newest)]
     return {**versions, tables.PRODUCE: (versions[tables.PRODUCE][0], newest)}
 
