@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_brokers.fake_broker import FETCH_VERSION
-from kafka_conformance.edges import read_edge_result, result_path
+from kafka_conformance.edges import edge_results, read_edge_result, result_path, unreviewed
 from kafka_conformance.process import starting
 from kafka_conformance.runner.fetch_versions import (
     BadVersions,
@@ -34,6 +35,7 @@ from kafka_conformance.testees.serve import reply_to
 from kafkaproof.commands.certify import certify_testees
 
 ONE = "v1_message.crc_above_int32"
+ROOT = Path(__file__).resolve().parents[2]
 WRITTEN = "v2_attributes.writer_names_the_codec*none*"
 
 
@@ -315,3 +317,29 @@ def test_the_environment_of_a_user_chooses_no_version(monkeypatch: pytest.Monkey
 
     assert starting.testee_environment(connect("kafka-python-client"))[FETCH_VERSION] == ""
     assert starting.testee_environment(connect("kafka-python-client+fetch7"))[FETCH_VERSION] == "7"
+
+
+def page_lines(kind: str) -> Iterator[str]:
+    """The lines of the table in docs/fetch-versions.md, by the kept results of *kind*."""
+    for result in edge_results(ROOT / "results")[kind]:
+        cells = {int(row.rpartition("-")[2]): cell for row, cell in result.cells.items()}
+        ran = {version: cell for version, cell in sorted(cells.items()) if cell.grade != "not run"}
+        worse = {version: cell for version, cell in ran.items() if cell.grade != "PASS"}
+        differs = "none" if len(ran) > 1 else "-"
+        if worse:
+            most = max(worse.values(), key=lambda cell: cell.observed["worse"])
+            differs = f"{most.outcome} in {', '.join(map(str, worse))}: {most.grade}"
+        release = result.header.version.partition(" ")[0]
+        name = f"{result.header.column.partition('@')[0]} {release}"
+        cases = max(cell.observed["compared"] for cell in ran.values())
+        yield f"| {name} | {', '.join(map(str, ran))} | {cases} | {differs} |"
+
+
+@pytest.mark.parametrize("kind", ["fetch-versions", "produce-versions"])
+def test_the_page_has_the_kept_columns(kind: str) -> None:
+    """Each line of the tables is that of a kept result, and every grave finding has a reviewed cause."""
+    page = (ROOT / "docs" / "fetch-versions.md").read_text(encoding="utf-8")
+    results = edge_results(ROOT / "results")
+
+    assert [line for line in page_lines(kind) if line not in page.splitlines()] == []
+    assert list(unreviewed({kind: results[kind]})) == []
