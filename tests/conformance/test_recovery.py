@@ -231,6 +231,8 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
     for result in results:
         assert list(result.cells) == list(LOGS), result.label
         for row, cell in result.cells.items():
+            if cell.grade == "not run":
+                continue
             again = judge_recovery(
                 msgspec.convert(cell.observed, RecoveryFacts),
                 readable=LOGS[row]().readable,
