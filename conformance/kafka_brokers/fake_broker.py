@@ -521,6 +521,8 @@ class FakeBroker:
         self._tapes: dict[tuple[str, int], Tape] = {}
         self._newest: Tape | None = None
         self._caught: list[bytes] = []
+        # By group, topic and partition.
+        self._committed: dict[tuple[str, str, int], int] = {}
         self._change = threading.Condition()
         self._changes = 0
         self._sockets: set[socket.socket] = set()
@@ -643,7 +645,19 @@ class FakeBroker:
                 return self._produced(version, body)
             case "Fetch":
                 return self._fetch(version, body)
-        return group_response(api.name, body)
+        return self._with_commits(api.name, body, group_response(api.name, body))
+
+    def _with_commits(self, name: str, body: Message, answer: Message) -> Message:
+        """The *answer* to a group's request, with the offsets that the group has committed."""
+        topics = (body if name == "OffsetCommit" else answer).get("topics") or () if name.startswith("Offset") else ()
+        with self._change:
+            for name_, each in ((topic["name"], each) for topic in topics for each in topic["partitions"]):
+                key = body.get("group_id", ""), name_, each["partition_index"]
+                if name == "OffsetCommit":
+                    self._committed[key] = each["committed_offset"]
+                else:
+                    each["committed_offset"] = self._committed.get(key, -1)
+        return answer
 
     def _meet(self, body: Message) -> None:
         if name := body.get("client_software_name", ""):

@@ -179,13 +179,13 @@ def test_facts_of_runs() -> None:
 
 
 def test_a_real_client_seeks_past_a_damaged_batch() -> None:
-    """kafka-python reports the wrong checksum with its place, and reads the next good batch after a seek."""
-    with recovery.opened("kafka-python-client") as column:
+    """aiokafka reports the wrong checksum, has its place as position, and reads the next good batch after seeks."""
+    with recovery.opened("aiokafka-client") as column:
         log = LOGS["wrong-crc"]()
-        run = recovery.run_application(column.argv, column.environment, log, seek=True, step=1)
+        run = recovery.run_application(column.argv, column.environment, log, seek=True)
     found = recovery.facts_of(log, run, None)
     assert (found.before, found.after, found.ending) == ([], [], "end")
-    assert found.error_count >= 1
+    assert (found.error_count, found.position, found.sought) == (4, 9, [9, 10, 11, 12])
     assert "CorruptRecord" in found.errors[0]
 
 
@@ -231,6 +231,8 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
     for result in results:
         assert list(result.cells) == list(LOGS), result.label
         for row, cell in result.cells.items():
+            if cell.grade == "not run":
+                continue
             again = judge_recovery(
                 msgspec.convert(cell.observed, RecoveryFacts),
                 readable=LOGS[row]().readable,
