@@ -51,6 +51,7 @@ RUN_HERE = {
     ),
     "kafkaproof corpus trace": ({0}, "tested by cases"),
     "kafkaproof corpus trace --check": ({0}, "0 gaps"),
+    "kafkaproof edges show proxies": ({0}, "kroxylicious"),
     "kafkaproof museum list": ({0}, "kafka-python-compacted-tail"),
     "kafkaproof museum show kafka-python-compacted-tail": ({0}, "CLN-03"),
     "kafkaproof broker compare 3.9.2 4.4.0": ({1}, "cases changed from 3.9.2 to 4.4.0"),

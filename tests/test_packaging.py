@@ -60,6 +60,7 @@ def test_packages_are_typed(package: str) -> None:
         ("kafka_corpus", "evidence", ".ndjson"),
         ("kafka_conformance", "dossiers", ".toml"),
         ("kafka_conformance", "dossiers/reproducers", ".txt"),
+        ("kafka_conformance", "edges/producers", ".txt"),
         ("kafka_conformance", "reports/assets", ".html"),
         ("kafka_conformance", "reports/assets", ".js"),
     ],

@@ -92,6 +92,9 @@ PLANTED = {
     "a crate without a checksum": (
         "conformance/testees/rskafka/Cargo.lock", r'\nchecksum = "\w+"', "", "has no checksum",
     ),
+    "a Debian package without a sum": (
+        "conformance/testees/librdkafka-debian/testee.toml", r'\["sha256sum".*\n', "['true'],\n", "no command compares",
+    ),
     "cargo without its lock": ("conformance/testees/rskafka/testee.toml", r'"--locked", ', "", "without --locked"),
     "a Go module": ("conformance/testees/sarama/go.mod", r"sarama v[\d.]+", "sarama v9.9.9", "has no sum in go.sum"),
     "Maven without checks": ("conformance/testees/java-kafka-clients/testee.toml", r'"-C", ', "", "mvn without -C"),
@@ -176,7 +179,7 @@ def test_lists_of_exceptions_are_current() -> None:
         for name, entry in json.loads(text)["packages"].items()
         if entry.get("hasInstallScript")
     }
-    assert scripts == set(supply_chain.INSTALL_SCRIPTS)
+    assert scripts == {*supply_chain.INSTALL_SCRIPTS, *supply_chain.NOT_INSTALLED}
     assert all((ROOT / name).is_file() for name in supply_chain.UNLOCKED)
 
 

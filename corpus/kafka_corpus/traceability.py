@@ -16,6 +16,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -40,6 +41,8 @@ RowKind = Literal[
 ]
 SENTENCES: Final[tuple[RowKind, ...]] = ("normative", "definition", "outside")
 HEAD: Final = "lines\tdigest\tkind\tties or reason\tin our words"
+# Ids that are named where there is none.
+NEAR: Final = 3
 PLACE: Final = re.compile(r"(\d+)(?:\.(\d+)|-(\d+))?")
 RULE_IDS: Final = re.compile(rf"\b({'|'.join(GROUPS)})-(\d\d)\b(?: to (?:\1)-(\d\d)\b)?(?<!CRC-32)")
 SEED_LINES: Final = re.compile(r"seed (\d{3})(?::(\d{1,9})(?:-(\d{1,9}))?)?", re.IGNORECASE)
@@ -504,6 +507,17 @@ def find_traced(trace: Trace, id_: str) -> dict[str, Any] | None:
         exact = [row for row in rows if row.source == source] or rows
         return {"id": source, "sentences": [sentence_document(row) for row in exact]}
     return next((case_document(trace, case) for case in trace.cases if case.id == id_), None)
+
+
+def near_traced(trace: Trace, id_: str) -> list[str]:
+    """Ids of rules, errata and cases that look like *id_*, at most three; first the cases of a function."""
+    of_function = [case.id for case in trace.cases if case.id.partition("[")[0] == id_][:NEAR]
+    rules = [each.id for each in (*trace.rules, *trace.errata)]
+    return (
+        of_function
+        or get_close_matches(id_.upper(), rules, NEAR)
+        or get_close_matches(id_, [case.id for case in trace.cases], NEAR)
+    )
 
 
 def traced_lines(document: Mapping[str, Any], most: int = 12) -> Iterator[str]:

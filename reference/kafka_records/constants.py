@@ -28,6 +28,7 @@ RECORD_BATCH_OVERHEAD: Final = 61
 # DefaultRecord#MAX_RECORD_OVERHEAD: length 5, attributes 1, timestamp delta 10, offset delta 5.
 MAX_RECORD_OVERHEAD: Final = 21
 
+INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1

@@ -43,7 +43,7 @@ def test_an_exhibit_is_shown_with_its_rules_and_cases() -> None:
         (("show", "kafka-python-compacted-tai"), "did you mean kafka-python-compacted-tail"),
         (("list", "--product", "kafka"), "there is no 'kafka'; products are"),
         (("list", "--product", ""), "there is no ''; products are"),
-        (("list", "--rule", "CLN-99"), "--rule: there is no rule 'CLN-99'"),
+        (("list", "--rule", "CLN-99"), "--rule: there is no rule 'CLN-99'; near it are CLN-"),
         (("list", "--rule", ""), "--rule: there is no rule ''"),
         (("run", "brod-zstd-without-content-size"), "no run is described for brod-zstd-without-content-size"),
         (("run", "kafka-python-compacted-tail", "--product", "sarama"), "contradict each other"),

@@ -35,6 +35,7 @@ def case(verdict: Any, *batches: Batch, data: bytes = b"", **expect: Any) -> Cas
 
 VALID = case("valid", FIRST, SECOND)
 INVALID = case("invalid", FIRST, kinds=("corrupt",))
+COMMITTED = replace(case("valid", FIRST, SECOND, committed=(0, 1)), aborted=())
 BOTH = records(FIRST, SECOND)
 OTHER = (BOTH[0], msgspec.structs.replace(BOTH[1], value=b"x"))
 REFUSED = Refusal("corrupt", "bad")
@@ -51,6 +52,9 @@ UNTOLD = Refusal(message="bad")
         (VALID, ConsumedRecords(OTHER, 3), "wrong_data", "records[1].value"),
         (VALID, ConsumedRecords(BOTH, 7), "wrong_data", "next_offset"),
         (VALID, ConsumedRecords(BOTH, 2, stalled=True), "hang", "next_offset"),
+        # What a codec only says it would fetch next is not played until it stalls.
+        (COMMITTED, ConsumedRecords(BOTH, 3), "agree", ""),
+        (COMMITTED, ConsumedRecords(BOTH, 2), "wrong_data", "next_offset"),
         (VALID, ConsumedRecords((), 0, stalled=True), "hang", "next_offset"),
         (VALID, ConsumedRecords(OTHER, 2, stalled=True), "wrong_data", "records[1].value"),
         (VALID, ConsumedRecords(BOTH[:1], error=REFUSED), "rejects_valid", "error"),

@@ -285,6 +285,10 @@ def test_reasons_of_no_survivor_are_listed(tmp_path: Path) -> None:
         file.append(found[1])
     done = CliRunner().invoke(kafkaproof, ["power", "survivors", "java-client", "--file", str(path)])
     assert done.output.count("no survivor here: ") == len(load_reviews("java-client").mutant) > 0
+    assert done.output.splitlines()[-1] == (
+        "0 survivors of 1 reached mutant: 0 equivalent, 0 holes, 0 not reviewed; "
+        "100.00 % seen of those that are not equivalent"
+    )
 
 
 def test_names_in_a_file_are_escaped(tmp_path: Path) -> None:

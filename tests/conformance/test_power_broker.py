@@ -1,6 +1,7 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -88,6 +89,7 @@ class StandIn:
         self.broker = SimpleNamespace(limit=0, starts_left=0)
         self._answers = answers
         self._ended = self.is_changed = False
+        self.classes = 0
 
     def is_worn(self) -> bool:
         """It never is."""
@@ -96,11 +98,12 @@ class StandIn:
     def close(self) -> None:
         """Nothing runs."""
 
-    def replace(self, _name: str, code: Path, **_options: bool) -> None:
-        """Note whether it is a mutant."""
+    def replace(self, codes: Mapping[str, Path], **_options: bool) -> None:
+        """Note whether a mutant is among them."""
         if self._ended:
             raise ConnectionRefusedError
-        self.is_changed = code.name == "mutant"
+        self.is_changed = any(code.name.startswith("mutant") for code in codes.values())
+        self.classes = len(codes)
 
     def difference(self, _scenario: Expected) -> str:
         """The next answer of a mutant; without one, no difference."""
@@ -167,6 +170,37 @@ def test_what_restarts_see_is_repeated(
 
     result = playing.restarted(mutant(STATE, 10), Path("mutant"))
     assert (result.status, result.cases) == (status, cases)
+
+
+def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a scenario sees one of a group, each of the group plays alone; two of one class are never together."""
+    played: list[tuple[int, str]] = []
+
+    def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
+        differs = "error 56" if running.is_changed and (running.classes > 1 or len(played) < 2) else ""
+        played.append((running.classes, differs))
+        yield from ((each, differs) for each in scenarios)
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
+    monkeypatch.setattr(broker, "play_restarts", play)
+    playing = player([expected("a.restarts", Restart())])
+    later = [(mutant(name, line), Path("mutant")) for name, line in ((STATE, 1), (CLEANER, 2), (STATE, 3))]
+
+    found = {each.line: each.status for each in playing.restarted_together(later)}
+    assert found == {1: "seen", 2: "same-replies", 3: "same-replies"}
+    assert played[0] == (2, "error 56")
+
+
+def test_differing_scenarios_are_played_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first difference ends the round, and what was not played is left for the next."""
+    running = object.__new__(broker.MutableBroker)
+    players = [SimpleNamespace(play=lambda scenario: (StepAnswer(error_code=scenario.steps[0].offset),))]
+    monkeypatch.setattr(broker.MutableBroker, "_connected_players", lambda _self: players)
+    left = deque(expected(f"a.case[{at}]", Fetch(offset=at % 3)) for at in range(6))
+
+    found = [[each.id for each in running.differing(left)] for _ in range(3)]
+    assert found == [["a.case[1]"], ["a.case[2]"], ["a.case[4]"]]
+    assert len(left) == 1
 
 
 def test_scenarios_are_those_of_brokers() -> None:

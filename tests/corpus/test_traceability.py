@@ -338,6 +338,8 @@ def test_command() -> None:
     assert "653 sentences" in run()
     assert "functions  kafka_records/checksum.py: checksum_v2" in run("CRC-04")
     assert json.loads(run("A18", "--json"))["rules"] == ["PID-09"]
+    assert "there is no rule, erratum, case or sentence crc-99; there are CRC-" in run("crc-99", code=2)
+    assert "; there are v2_crc.covered_field_changed[" in run("v2_crc.covered_field_changed", code=2)
     assert len(json.loads(run("--json"))["rules"]) == len(WHOLE.rules)
     assert "no rule, erratum, case or sentence" in run("HDR-99", code=2)
     assert json.loads(run("--check", "--json"))["gaps"] == []

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tests.pipeline import audit_damage, audit_index_damage
+from tests.pipeline import audit_damage, audit_index_damage, topic_damage
 from tests.pipeline.recorded import DAMAGE, Log, audited, found, fresh, last_offset, seal
 
 from kafka_pipeline.audit.findings import KINDS
@@ -76,7 +76,7 @@ def test_any_damage_is_found_however_the_log_is_cut(tmp_path: Path) -> None:
 
 def test_there_is_damage_of_every_kind(tmp_path: Path) -> None:
     """Each kind that an audit knows is shown by one of the tests above, or below."""
-    shown = {"open", "gap_in_contiguous", "gone"}
+    shown = {"open", "gap_in_contiguous", "gone"} | topic_damage.KINDS_SHOWN
     for number, name in enumerate(DAMAGE):
         shown |= {kind for kind, _, _ in DAMAGE[name](fresh(tmp_path / str(number)))}
     assert shown >= set(KINDS)

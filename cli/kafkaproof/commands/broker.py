@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from kafka_brokers import jars
-from kafka_brokers.external import ExternalBroker
+from kafka_brokers.external import ExternalBroker, StartedBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import JvmBroker, find_java
 from kafka_brokers.progress import progress
@@ -149,6 +150,23 @@ def lock_command(release: tuple[str, ...]) -> None:
         click.echo(f"{each.name}: {len(entries)} jars")
 
 
+@broker.command("schemas")
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if the table is not what the jars have.")
+def schemas_command(check: bool) -> None:
+    """Write the table of the records of internal topics, from the message schemas in the jars of releases."""
+    from kafka_brokers.message_schemas import schemas_text
+
+    need_own_sources("kafkaproof broker schemas", "the table of this release stays as it is")
+    path = package_root().parents[1] / "reference" / "kafka_records" / "internal_topics.json"
+    text = schemas_text()
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif path.read_text(encoding="utf-8") != text:
+        raise click.ClickException(
+            "internal_topics.json is not what the jars have; `kafkaproof broker schemas` writes it"
+        )
+
+
 @broker.command("build")
 @click.argument("release")
 @click.option(
@@ -164,7 +182,9 @@ def build_command(release: str, base: str | None) -> None:
     click.echo(container.build_image(release, base or container.DEFAULT_BASE))
 
 
-def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
+def _address(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    if text is None:
+        return None
     try:
         parse_address(text)
     except ValueError as error:
@@ -172,13 +192,27 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
     return text
 
 
+def _command(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> list[str] | None:
+    try:
+        words = None if text is None else shlex.split(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}") from error
+    if words == []:
+        raise click.BadParameter("names no program")
+    return words
+
+
 @click.command("certify")
 @click.option(
-    "--bootstrap", required=True, callback=_address, metavar="HOST:PORT",
-    help="The broker; it has to lead all partitions.",
+    "--bootstrap", callback=_address, metavar="HOST:PORT",
+    help="A broker that runs; it has to lead all partitions.",
+)  # fmt: skip
+@click.option(
+    "--start", callback=_command, metavar="'COMMAND {port}'",
+    help="Start the broker, and start it again when it ends; {data} is an empty folder.",
 )  # fmt: skip
 @click.option("--against", default=NEWEST, show_default=True, metavar="RELEASE", help="Whose answers are right.")
-@click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT]")
+@click.option("--name", metavar="TEXT", help="What the report calls it.  [default: HOST:PORT or program]")
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule; may be repeated.")
 @click.option(
     "--report", "folder", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", show_default=DEFAULT_HELP,
@@ -188,7 +222,8 @@ def _address(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str
 @formats_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_broker(
-    bootstrap: str,
+    bootstrap: str | None,
+    start: list[str] | None,
     against: str,
     name: str | None,
     only: tuple[str, ...],
@@ -199,11 +234,16 @@ def certify_broker(
 ) -> NoReturn:
     """Run the produce and fetch cases on any Kafka-compatible broker, and judge it by Apache Kafka's answers.
 
+    A broker of --start is started again after a crash: one crash costs one case.
     Topics are created for it, and deleted at the end where the broker can do that.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if (bootstrap is None) == (start is None):
+        raise click.UsageError("one of --bootstrap and --start is needed")
+    where = bootstrap or start or []
+    name = name or (where if isinstance(where, str) else Path(where[0]).name)
     cases = _cases(against, only)
-    path = keeping.result_directory(folder, part=bool(only)) / folder_name(name or bootstrap) / results.FILE
+    path = keeping.result_directory(folder, part=bool(only)) / folder_name(name) / results.FILE
     try:
         keeping.check_covers_result(path, only, len(cases))
         click.get_current_context().with_resource(keeping.reserved(path.parent))
@@ -214,7 +254,7 @@ def certify_broker(
     except OSError as error:
         raise click.UsageError(f"--report: {error}") from error
     try:
-        done = _run(bootstrap, name or bootstrap, against, cases, only, path)
+        done = _run(where, name, against, cases, only, path)
     except KeyboardInterrupt:
         click.echo(f"stopped; what was earned is in {path}", err=True)
         if (before := results.previous_result(path)).exists():
@@ -238,9 +278,10 @@ def _cases(against: str, only: Sequence[str]) -> list[Case]:
 
 
 def _run(
-    bootstrap: str, name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
+    where: str | list[str], name: str, against: str, cases: Sequence[Case], only: Sequence[str], path: Path
 ) -> results.Results:
-    with ExternalBroker(bootstrap) as broker, progress(name) as on_progress:
+    opened = ExternalBroker(where) if isinstance(where, str) else StartedBroker(where)
+    with opened as broker, progress(name) as on_progress:
         plan = certifying.BrokerRunPlan(
             broker=broker,
             name=name,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -21,6 +22,7 @@ import click
 
 from kafka_brokers.progress import Progress, progress_of
 from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
+from kafka_conformance.edges.relay import RECORD_CHANGES
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.certificate import ORIGINS, SELF
@@ -450,6 +452,78 @@ def _release_outcome(name: str, release: str, case: Case, settings: CertifySetti
     return bisect.release_outcome(release, case.id, done)
 
 
+PROXY: Final = "proxy:"
+PROXIES: Final = "proxies"
+# Characters of the name of a result.
+MAX_COLUMN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """Options for a proxy.
+
+    Attributes:
+        upstream: where a proxy that runs already expects its broker.
+        allow: names of changes of records that it is meant to make.
+        only: patterns of rows.
+    """
+
+    upstream: str
+    allow: tuple[str, ...]
+    only: tuple[str, ...]
+
+
+def certify_proxy(name: str, folder: Path, settings: ProxySettings, *, as_json: bool) -> int:
+    """Hold the bytes into the proxy *name* against those out of it, write and show each row; give the exit code."""
+    import msgspec
+
+    from kafka_conformance.edges import BadEdgesError, edge_cause_of, find_kind, result_path
+    from kafka_conformance.edges.proxies import columns, opened, running_proxy
+    from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, run_edges
+
+    what = name.removeprefix(PROXY)
+    rows = tuple(row.id for row in find_kind(PROXIES).row if any(fnmatchcase(row.id, each) for each in settings.only))
+    if settings.only and not rows:
+        raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
+    known = what in columns() and not settings.allow
+    proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
+    column = printable(what, MAX_COLUMN)
+    run_ = EdgeRun(kind=PROXIES, column=column, folder=folder, rows=rows, again=True)
+    cells = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for _, cell in run_edges(run_, proxy):
+            cells.append(cell)
+            if not as_json:
+                cause = edge_cause_of(PROXIES, what, cell)
+                click.echo(f"{cell.grade:<11} {cell.row:<22} {printable(cell.outcome, 120)}")
+                if cell.grade not in ("PASS", "not run"):
+                    click.echo(f"{'':<11} {printable(cause.title if cause else cell.detail, 300)}")
+    except BadEdgesError as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRunEdges as error:
+        click.echo(printable(f"{what} cannot run: {error}", 1000), err=True)
+        return CANNOT_RUN
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {result_path(folder, PROXIES, column)}", err=True)
+        return INTERRUPTED
+    path = str(result_path(folder, PROXIES, column))
+    if as_json:
+        say_json({"proxy": what, "cells": [msgspec.to_builtins(cell) for cell in cells], "result": path})
+    else:
+        click.echo(f"full result {path}")
+    return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
+
+
+def _one_proxy(testees: Sequence[str], settings: ProxySettings) -> tuple[str, ProxySettings] | None:
+    """The proxy that is to be certified; None if it is something else."""
+    if not (settings.upstream or settings.allow or any(name.startswith(PROXY) for name in testees)):
+        return None
+    if len(testees) != 1 or not testees[0].startswith(PROXY):
+        raise click.UsageError("proxies are certified one at a time; --upstream and --allow are for them")
+    return testees[0], settings
+
+
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
 
 
@@ -554,22 +628,33 @@ formats_option = click.option(
 @formats_option
 @click.option("--memory", type=click.IntRange(min=64), metavar="MIB", help="Resident memory that a testee may take.")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
+@click.option(
+    "--upstream", default="", metavar="HOST:PORT",
+    help="With proxy:HOST:PORT: where that proxy expects its broker; it is played there.",
+)  # fmt: skip
+@click.option(
+    "--allow", callback=name_list_parser(RECORD_CHANGES), default="", metavar="NAME,…",
+    help=f"With proxy: changes of records that it is meant to make: {', '.join(RECORD_CHANGES)}.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
     variants: int | None, seed: str | None, fetch_versions: tuple[int, ...],
-    bisected: str | None, first: str | None, latest: str | None, **options: Any,
+    bisected: str | None, first: str | None, latest: str | None, upstream: str, allow: tuple[str, ...], **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
     A TESTEE is a known name (kafkaproof testees), direct:MODULE,
     process:COMMAND LINE, container:IMAGE, or fetch:COMMAND LINE for a client
-    that consumes.  Several run side by side.
+    that consumes.  Several run side by side.  proxy:HOST:PORT, proxy:COMMAND LINE
+    with {upstream} and {listen}, and proxy:NAME are proxies, one at a time.
 
     The exit code is 1 if a profile fails: kafkaproof explain --grade shows which
     findings count.
     """
     folder = keeping.result_directory(folder, part=bool(options["only"] or bisected))
+    if proxy := _one_proxy(testees, ProxySettings(upstream, allow, options["only"])):
+        sys.exit(certify_proxy(proxy[0], folder, proxy[1], as_json=as_json))
     if variants is None:
         variants = VARIANTS if seed or not options["only"] else 0
     settings = CertifySettings(
@@ -582,10 +667,8 @@ def certify_testees(
     )
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
-    if settings.draft and (len(testees) != 1 or fetch_versions):
-        raise click.UsageError("--write-deviations is for one run of one testee")
-    if settings.draft and settings.only and settings.draft.exists():
-        raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
+    if settings.draft:
+        _check_draft(settings, settings.draft, one_run=len(testees) == 1 and not fetch_versions)
     _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
     if any(each is not None for each in (first, latest, bisected)):
         case = _one_case(bisected)
@@ -602,6 +685,14 @@ def certify_testees(
     if as_json:
         say_json({"testees": [each.document for each in done]})
     sys.exit(exit_code(done, lenient=everything))
+
+
+def _check_draft(settings: CertifySettings, draft: Path, *, one_run: bool) -> None:
+    """Refuse a draft of known deviations of several runs, or one that a part of a run would replace."""
+    if not one_run:
+        raise click.UsageError("--write-deviations is for one run of one testee")
+    if settings.only and draft.exists():
+        raise click.UsageError(f"--write-deviations: {draft} is there, and --only sees only a part of it")
 
 
 def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: bool) -> None:

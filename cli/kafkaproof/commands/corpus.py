@@ -234,7 +234,9 @@ def _print_trace(trace: Trace, id_: str | None, as_json: bool) -> None:
         return
     found = traceability.find_traced(trace, id_)
     if found is None:
-        raise click.UsageError(f"there is no rule, erratum, case or sentence {id_}, as CRC-02, A18 or 002:97")
+        near = traceability.near_traced(trace, id_)
+        hint = f"; there are {', '.join(near)}" if near else ", as CRC-02, A18 or 002:97"
+        raise click.UsageError(f"there is no rule, erratum, case or sentence {id_}{hint}")
     print_document(found, as_json, lambda: traceability.traced_lines(found))
 
 

@@ -18,8 +18,9 @@ from kafka_brokers.releases import SUPPORTED, SUPPORTED_AS_OF
 from kafka_conformance.judge.grade import grade_table
 from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.sanitize import indented_json, printable
-from kafka_records import Batch, Explanation, encode, explain
+from kafka_records import Batch, Explanation, Record, RecordFormatError, decode, decode_control, encode, explain
 from kafka_records.explain import Field, Part, Section
+from kafka_records.internal_topics import INTERNAL_TOPICS, decode_topic_record, topic_of_path
 from kafka_records.rules import rule
 
 VALID, BROKEN, USAGE = 0, 1, 2
@@ -45,6 +46,18 @@ class Misuse(click.ClickException):
 @click.option("--from", "start", type=click.IntRange(min=0), metavar="BYTE",
               help="Where in FILE to begin, for a file that is larger than 16 MiB.")  # fmt: skip
 @click.option("--length", type=click.IntRange(1, MOST), metavar="BYTES", help="How many bytes of FILE, at most 16 MiB.")
+@click.option(
+    "--topic",
+    type=click.Choice(INTERNAL_TOPICS),
+    metavar="NAME",
+    help="The internal topic whose records these are; by default the name of FILE's folder says it.",
+)
+@click.option(
+    "--records",
+    "as_records",
+    is_flag=True,
+    help="Print one JSON line for each record of an internal topic: offset, time, type, key and value.",
+)
 @click.option("--grade", "grades", is_flag=True, help="The table that grades findings, and the supported releases.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option(
@@ -57,12 +70,17 @@ def explain_command(
     case_id: str | None,
     start: int | None,
     length: int | None,
+    topic: str | None,
+    as_records: bool,
     grades: bool,
     as_json: bool,
     width: int | None,
     no_color: bool,
 ) -> NoReturn:
     """Show every byte of FILE ("-" is standard input) with its field, its value and its meaning.
+
+    Keys and values of internal topics are opened, too: of __consumer_offsets, __transaction_state,
+    __share_group_state, __cluster_metadata (with snapshots, *.checkpoint) and __remote_log_metadata.
 
     Exit codes: 0 it can be decoded, 1 it is broken, 2 usage.
     """
@@ -72,7 +90,13 @@ def explain_command(
         show_grades(as_json=as_json)
         sys.exit(VALID)
     title, data = given(file, digits, case_id, start, length)
-    explanation = explain(data)
+    if topic is None and len(file) == 1 and not digits:
+        topic = topic_of_path(Path(file[0]).absolute().as_posix())
+    if as_records:
+        if topic is None:
+            raise Misuse(f"--records needs --topic, one of {', '.join(INTERNAL_TOPICS)}")
+        sys.exit(print_records(topic, data))
+    explanation = explain(data, topic=topic or "")
     if as_json:
         click.echo(to_json(title, explanation))
     else:
@@ -198,6 +222,56 @@ def print_explanation(title: str, explanation: Explanation, on: Console) -> None
     on.print(name, soft_wrap=True)
     for line in explanation_lines(explanation, on.width):
         on.print(line, soft_wrap=True)
+
+
+def print_records(topic: str, data: bytes) -> int:
+    """Print a JSON line for each record of an internal topic, an error at the end; the exit code."""
+    try:
+        batches, error = decode(data), None
+    except RecordFormatError as broken:
+        batches, error = broken.batches, broken
+    for batch in batches:
+        for record in batch.records:
+            line = {"offset": record.offset, "timestamp": record.timestamp}
+            if batch.transactional:
+                line["producer_id"] = batch.producer_id
+            line |= control_line(record) if batch.control else record_line(topic, record)
+            click.echo(msgspec.json.encode(line, enc_hook=str).decode())
+    if error is not None:
+        click.echo(f"error: {printable(str(error))}", err=True)
+    return VALID if error is None else BROKEN
+
+
+def record_line(topic: str, record: Record) -> dict[str, Any]:
+    """The content of a record of an internal topic; what cannot be read is hex, with the error."""
+    try:
+        found = decode_topic_record(topic, record.key, record.value)
+    except RecordFormatError as error:
+        return {"error": str(error), "key": hex_of(record.key), "value": hex_of(record.value)}
+    line = {"type": found.type, "version": found.version, "key": hex_of(found.key), "value": hex_of(found.value)}
+    remarks = [f"{each.message} (at {each.path}, byte {each.offset}; {each.rule})" for each in found.remarks]
+    return line | ({"remarks": remarks} if remarks else {})
+
+
+def control_line(record: Record) -> dict[str, Any]:
+    """The content of a control record."""
+    try:
+        found = decode_control(record)
+    except RecordFormatError as error:
+        return {"error": str(error), "key": hex_of(record.key), "value": hex_of(record.value)}
+    return {"control": found.type, "value": hex_of(found.value)}
+
+
+def hex_of(value: Any) -> Any:
+    """*value* with all byte strings as hex."""
+    match value:
+        case bytes():
+            return value.hex()
+        case dict():
+            return {name: hex_of(each) for name, each in value.items()}
+        case tuple():
+            return [hex_of(each) for each in value]
+    return value
 
 
 def to_json(title: str, explanation: Explanation) -> str:

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -45,10 +46,10 @@ def list_exhibits(product: str | None, rule: str | None, as_json: bool) -> NoRet
     ]
     if product is not None and product not in (products := sorted({each.product for each in exhibits()})):
         raise click.UsageError(f"--product: there is no {product!r}; products are {', '.join(products)}")
-    if rule is not None and rule not in {each.id for group in groups() for each in group.rules}:
-        raise click.UsageError(
-            f"--rule: there is no rule {rule!r}; ids are as CLN-03, and `museum show` has those of an exhibit"
-        )
+    if rule is not None and rule not in (rules := [each.id for group in groups() for each in group.rules]):
+        near = get_close_matches(rule.upper(), rules)
+        hint = f"near it are {', '.join(near)}" if near else "`museum show` has those of an exhibit, as CLN-03"
+        raise click.UsageError(f"--rule: there is no rule {rule!r}; {hint}")
     if as_json:
         say_json({"exhibits": [museum.exhibit_document(each) for each in chosen]})
     else:

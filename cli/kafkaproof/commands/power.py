@@ -126,12 +126,16 @@ def _print_sum(kept: results.KeptMutants, path: Path, as_json: bool) -> None:
         say_json({"target": kept.header.target, "version": kept.header.version, "file": str(path), **numbers})
         return
     click.echo(
-        f"{kept.header.target} {kept.header.version}: {total.mutants:,} mutants, {total.reached:,} reached, "
-        f"{total.seen:,} seen, {total.equivalent:,} equivalent, {total.holes:,} holes, "
-        f"{total.unreviewed:,} not reviewed"
+        f"{kept.header.target} {kept.header.version}: {_number(total.mutants, 'mutant')}, "
+        f"{total.reached:,} reached, {total.seen:,} seen, {total.equivalent:,} equivalent, "
+        f"{_number(total.holes, 'hole')}, {total.unreviewed:,} not reviewed"
     )
     click.echo(f"seen of those that are not equivalent: {total.share * 100:.2f} %")
     click.echo(f"results          {path}")
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 @power_group.command("survivors")
@@ -165,6 +169,12 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
             )
         for unused in found.unused:
             click.echo(f"no survivor here: {unused.kind}: {unused.reason}")
+        total, number = found.total, len(found.survivors)
+        click.echo(
+            f"{_number(number, 'survivor')} of {_number(total.reached, 'reached mutant')}: "
+            f"{total.equivalent:,} equivalent, {_number(total.holes, 'hole')}, {total.unreviewed:,} not reviewed; "
+            f"{total.share * 100:.2f} % seen of those that are not equivalent"
+        )
     sys.exit(DISAGREEMENTS if found.total.unreviewed else OK)
 
 

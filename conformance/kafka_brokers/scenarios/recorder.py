@@ -113,14 +113,18 @@ class Recorder:
         *,
         fresh: Callable[[Broker, int], Fresh] | None = None,
         new_broker: Callable[[], Broker] | None = None,
+        fetch_ms: int = 0,
     ) -> None:
-        """Use *broker*; *new_broker* starts another one if it cannot start on its data any more."""
+        """Use *broker*; *new_broker* starts another one if it cannot start on its data any more.
+
+        A fetch may wait *fetch_ms* milliseconds.
+        """
         self._broker = broker
         self._new_broker = new_broker
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
         self._partitions: Fresh | None = None
         self._client: Client | None = None
-        self._wait_limits = WaitLimits()
+        self._wait_limits = WaitLimits(fetch_ms=fetch_ms)
         self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0

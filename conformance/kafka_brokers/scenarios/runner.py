@@ -6,14 +6,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import Normal, now_ms
-from kafka_brokers.wire import BrokerError, Client, ConnectionClosed, Produced, Silent, TopicPartition, tables
+from kafka_brokers.wire import (
+    BrokerError,
+    Client,
+    ConnectionClosed,
+    GarbledResponse,
+    Produced,
+    Silent,
+    TopicPartition,
+    tables,
+)
 from kafka_brokers.wire.client import PAUSE
 from kafka_brokers.wire.partitions import Fetched
 from kafka_brokers.wire.transactions import (
@@ -46,6 +55,8 @@ from kafka_records import RecordFormatError
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET, MESSAGE_V0
 from kafka_records.log import split_entries
+
+Answered = TypeVar("Answered")
 
 # At a time; one more topic is a request of some ten milliseconds, or a Java process on old releases.
 AT_ONCE: Final = 64
@@ -119,9 +130,17 @@ class CannotPlay(Exception):
 
 @dataclass(slots=True)
 class WaitLimits:
-    """How long, in seconds, a marker is waited for; shared by all that is played to one broker."""
+    """How long a marker (in seconds) and a fetch (in milliseconds) may wait; shared by all played to one broker.
+
+    A fetch that may wait asks for no bytes at least, so Kafka answers it at once, too.
+    """
 
     seconds: float = MARKER_LIMIT
+    fetch_ms: int = 0
+
+    def fetch_fields(self) -> dict[str, int]:
+        """The fields of fetch requests that say so."""
+        return {"max_wait_ms": self.fetch_ms} | ({"min_bytes": 0} if self.fetch_ms else {})
 
 
 class ScenarioRunner:
@@ -193,9 +212,10 @@ class ScenarioRunner:
             return StepAnswer(closed=True)
         if given is None:
             return StepAnswer(data=self.added())
-        answer = self._produced(given[where])
+        answer = self._produced(_of(where, given, "Produce"))
         if step.beside is not UNSET:
-            answer = msgspec.structs.replace(answer, beside=given[self._beside[0]].error_code)
+            beside = _of(self._beside[0], given, "Produce")
+            answer = msgspec.structs.replace(answer, beside=beside.error_code)
         return answer
 
     def _exchanged(self, step: Produce, where: TopicPartition) -> Exchanged:
@@ -225,7 +245,9 @@ class ScenarioRunner:
                 given = client.produce({self.partition: None}, version)
             except Silent:
                 return StepAnswer(silent=True)
-        return self._produced(given[self.partition]) if isinstance(given, dict) else StepAnswer(closed=True)
+        if not isinstance(given, dict):
+            return StepAnswer(closed=True)
+        return self._produced(_of(self.partition, given, "Produce"))
 
     def _produced(self, given: Produced) -> StepAnswer:
         return StepAnswer(
@@ -239,14 +261,16 @@ class ScenarioRunner:
     def added(self) -> bytes:
         """Bytes of the log after the known end; moves the known end."""
         found = self._fetch(self.end, tables.FETCH.newest)
-        assert not isinstance(found, ConnectionClosed)
+        if isinstance(found, ConnectionClosed):
+            raise GarbledResponse(f"Fetch of what was stored: the connection is closed: {found.how}")
         self.end = _end_of(found.records, self.end)
         return self.normal.log(found.records)
 
     def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | ConnectionClosed:
         version = min(version, self.client.newest(tables.FETCH))
-        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, max_wait_ms=0, **fields)
-        return given if isinstance(given, ConnectionClosed) else given[self.partition]
+        fields |= self._wait_limits.fetch_fields()
+        given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, **fields)
+        return given if isinstance(given, ConnectionClosed) else _of(self.partition, given, "Fetch")
 
     def _signed(self, step: Produce, payload: bytes) -> bytes:
         """*payload* with the id and epoch of the step's producer in each batch."""
@@ -337,6 +361,13 @@ _WAYS: Final[Ways] = {
     Fetch: ScenarioRunner.fetch,
     FindOffset: ScenarioRunner.find_offset,
 }
+
+
+def _of(where: TopicPartition, given: Mapping[TopicPartition, Answered], about: str) -> Answered:
+    """The answer for *where*; a broker may answer for other partitions, or for none."""
+    if where not in given:
+        raise GarbledResponse(f"{about}: no answer for the partition that the request names")
+    return given[where]
 
 
 def _end_of(records: bytes, end: int) -> int:

@@ -260,17 +260,15 @@ def _element(kind: Type | tuple[WireField, ...], version: int, flexible: bool, n
 
 
 def _write_tags(out: list[bytes], value: Mapping[str, Any], tagged: Mapping[int, tuple[WireField, Codec]]) -> None:
-    present = {
-        tag: (codec, value[each.name])
-        for tag, (each, codec) in tagged.items()
-        if each.name in value and value[each.name] != each.default
-    }
-    out.append(unsigned_varint(len(present)))
-    for tag, (codec, found) in sorted(present.items()):
-        inner: list[bytes] = []
-        codec.write(inner, found)
-        raw = b"".join(inner)
-        out.extend((unsigned_varint(tag), unsigned_varint(len(raw)), raw))
+    raw: dict[int, bytes] = dict(value.get(UNKNOWN_TAGS, {}))
+    for tag, (each, codec) in tagged.items():
+        if each.name in value and value[each.name] != each.default:
+            inner: list[bytes] = []
+            codec.write(inner, value[each.name])
+            raw[tag] = b"".join(inner)
+    out.append(unsigned_varint(len(raw)))
+    for tag, content in sorted(raw.items()):
+        out.extend((unsigned_varint(tag), unsigned_varint(len(content)), content))
 
 
 def _read_tags(data: bytes, at: int, message: Message, tagged: Mapping[int, tuple[WireField, Codec]]) -> int:

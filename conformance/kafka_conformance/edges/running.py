@@ -89,8 +89,12 @@ def edge_module(kind: str) -> EdgeModule:
     return module
 
 
-def run_edges(run: EdgeRun) -> Generator[tuple[EdgeRow, EdgeCell], None, None]:
+def run_edges(
+    run: EdgeRun, column: AbstractContextManager[EdgeColumn] | None = None
+) -> Generator[tuple[EdgeRow, EdgeCell], None, None]:
     """Run the rows of one column that have no result yet, and yield each with its cell; closing it ends the column.
+
+    *column* is in place of the one that the module of the kind knows by the name in *run*.
 
     Raises:
         BadEdgesError: there is no such kind or row.
@@ -98,7 +102,7 @@ def run_edges(run: EdgeRun) -> Generator[tuple[EdgeRow, EdgeCell], None, None]:
     """
     kind = find_kind(run.kind)
     wanted = _rows(kind, run.rows)
-    with edge_module(run.kind).opened(run.column) as measure:
+    with column or edge_module(run.kind).opened(run.column) as measure:
         date = datetime.now(UTC).date().isoformat()
         header = EdgeHeader(format=FORMAT, kind=kind.id, column=run.column, version=measure.version, date=date)
         writer = EdgeWriter(result_path(run.folder, kind.id, run.column), header, again=run.again and not run.rows)

@@ -14,14 +14,16 @@ import random
 import socket
 import subprocess
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Self, TextIO
 
 import msgspec
@@ -30,7 +32,14 @@ from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
 from kafka_brokers.jvm import HOST, Here, JvmBroker
 from kafka_brokers.releases import Release, find_release
-from kafka_brokers.scenarios.recorder import AnswerFile, Recorder, ScenarioRequest, StepAnswers, scenario_requests
+from kafka_brokers.scenarios.recorder import (
+    AnswerFile,
+    Recorder,
+    ScenarioRequest,
+    StepAnswers,
+    can_share,
+    scenario_requests,
+)
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh
 from kafka_brokers.wire import Client, WireError
 from kafka_conformance.judge.reach import CONFIG
@@ -70,7 +79,7 @@ CLASSES: Final = (
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds.  A request to a mutant that takes longer is tried once more with the second limit.
-QUIET_LIMIT: Final = 5.0
+QUIET_LIMIT: Final = 10.0
 SURE_LIMIT: Final = 15.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
@@ -79,6 +88,11 @@ AT_ONCE: Final = 32
 # Scenarios for one mutant: one of each case function, and more of each until there are so many.
 MOST_SCENARIOS: Final = 500
 MOST_CLEANED: Final = 80
+# The first of these are played one by one, and then so many at once: most of a survivor's time is spent waiting.
+ALONE: Final = 8
+PLAYERS: Final = 6
+# Mutants that wait for scenarios with a restart: what is not played yet is lost when a run is stopped.
+MOST_LATER: Final = 16
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
@@ -161,14 +175,25 @@ class QuietBroker(JvmBroker):
 
 
 class CountedPartitions(Fresh):
-    """Unused partitions, which count how many were handed out."""
+    """Unused partitions for several threads, which count how many were handed out."""
 
     taken = 0
 
+    def __init__(self, broker: Broker, *, prefix: str) -> None:
+        """As `Fresh`."""
+        super().__init__(broker, prefix=prefix, at_once=AT_ONCE)
+        self._lock = Lock()
+
     def take(self, config: Mapping[str, str], number: int = 1) -> list[Any]:
         """As `Fresh`."""
-        self.taken += number
-        return super().take(config, number)
+        with self._lock:
+            self.taken += number
+            return super().take(config, number)
+
+    def give_back(self, config: Mapping[str, str], partition: Any) -> None:
+        """As `Fresh`."""
+        with self._lock:
+            super().give_back(config, partition)
 
 
 class MutableBroker:
@@ -186,13 +211,15 @@ class MutableBroker:
         self._open = ExitStack()
         self._port = 0
         self._lines: TextIO
-        self._partitions: CountedPartitions | None = None
-        self._replaced: tuple[str, Path] | None = None
+        self._partitions: list[CountedPartitions] = []
+        self._replaced: dict[str, Path] = {}
         self.recorder = Recorder(self.broker, fresh=self._fresh)
+        self._players: list[Recorder] = []
+        self._players_since = -1
 
-    def _fresh(self, broker: Broker, start: int) -> Fresh:
-        self._partitions = CountedPartitions(broker, prefix=f"case-{start}", at_once=AT_ONCE)
-        return self._partitions
+    def _fresh(self, broker: Broker, _start: int) -> CountedPartitions:
+        self._partitions.append(CountedPartitions(broker, prefix=f"case-{len(self._partitions)}"))
+        return self._partitions[-1]
 
     def __enter__(self) -> Self:
         return self
@@ -202,35 +229,61 @@ class MutableBroker:
 
     def close(self) -> None:
         """End it."""
-        self.recorder.close()
+        for each in (self.recorder, *self._players):
+            each.close()
         with suppress(OSError):  # an agent that has ended
             self._open.close()
         self.broker.stop()
         self._scratch.cleanup()
 
-    def replace(self, name: str, code: Path, *, at_start: bool = False) -> None:
-        """Replace the class *name*, now and (*at_start*) in a process that is started later.  Raises `NoBroker`."""
+    def replace(self, codes: Mapping[str, Path], *, at_start: bool = False) -> None:
+        """Replace classes by name, now and (*at_start*) in a process that is started later.  Raises `NoBroker`."""
         active = self.folder / "active"
         active.unlink(missing_ok=True)
         if at_start:
-            active.write_text(f"{name}\n{code}\n", encoding="utf-8")
-        if self._replaced != (name, code):
-            self._command("replace", name, str(code))
-            self._replaced = name, code
+            active.write_text("".join(f"{name}\n{code}\n" for name, code in codes.items()), encoding="utf-8")
+        for name, code in codes.items():
+            if self._replaced.get(name) != code:
+                self._command("replace", name, str(code))
+                self._replaced[name] = code
 
     def difference(self, scenario: Expected) -> str:
         """How the answers to *scenario* differ from what is recorded; empty if they do not, or `SILENCE`."""
-        try:
-            return scenario.difference(self.recorder.play(scenario.request.scenario))
-        except CannotPlay as error:
-            return str(error)
-        except (WireError, OSError):
-            self.recorder.close()
-            return SILENCE
+        return _difference(self.recorder, scenario)
+
+    def differing(self, left: deque[Expected]) -> list[Expected]:
+        """Take scenarios from *left* and play several at once, until one differs from what is recorded; those that do.
+
+        An answer that comes late may differ for that reason only: play what differs once more, by itself.
+        """
+        found: list[Expected] = []
+
+        def play(recorder: Recorder) -> None:
+            while not found:
+                try:
+                    scenario = left.popleft()
+                except IndexError:
+                    return
+                if _difference(recorder, scenario):
+                    found.append(scenario)
+
+        with ThreadPoolExecutor(PLAYERS) as pool:
+            list(pool.map(play, self._connected_players()))
+        return found
+
+    def _connected_players(self) -> list[Recorder]:
+        """Recorders with partitions of their own; new ones after a start, which changes the leader's epoch."""
+        if self._players_since != self.recorder.renewals:
+            for each in self._players:
+                each.close()
+            partitions = self._fresh(self.broker, 0)
+            self._players = [Recorder(self.broker, fresh=lambda *_: partitions) for _ in range(PLAYERS)]
+            self._players_since = self.recorder.renewals
+        return self._players
 
     def is_worn(self) -> bool:
         """Whether it has so many partitions that a new broker is better."""
-        return self._partitions is not None and self._partitions.taken > MOST_PARTITIONS
+        return sum(each.taken for each in self._partitions) > MOST_PARTITIONS
 
     def measure(self, path: Path) -> None:
         """Write what was covered since the last call to *path*."""
@@ -247,6 +300,16 @@ class MutableBroker:
         answer = self._lines.readline().strip()
         if answer != "done":
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
+
+
+def _difference(recorder: Recorder, scenario: Expected) -> str:
+    try:
+        return scenario.difference(recorder.play(scenario.request.scenario))
+    except CannotPlay as error:
+        return str(error)
+    except (WireError, OSError):
+        recorder.close()
+        return SILENCE
 
 
 def _nothing() -> None:
@@ -398,12 +461,26 @@ class MutantPlayer:
         Raises:
             NoBroker: a broker without a mutant cannot be started.
         """
-        for each in self.in_order(mutant):
+        for each in self._suspects(mutant, code):
             if status := self._seen(mutant, code, each):
                 self._saw[mutant.method, each.id] += 1
                 return mutant_result(mutant, status, [each.id])
         self._restore(self._broker(), mutant)
         return None
+
+    def _suspects(self, mutant: CodeMutant, code: Path) -> Iterator[Expected]:
+        """The first scenarios for *mutant*, and of all others those that differ when they are played together."""
+        order = self.in_order(mutant)
+        yield from order[:ALONE]
+        left = deque(order[ALONE:])
+        while left:
+            yield from self._changed(mutant, code).differing(left)
+
+    def _changed(self, mutant: CodeMutant, code: Path) -> MutableBroker:
+        """A broker with *mutant*."""
+        if not self._replace(self._broker(), mutant.class_name, code):
+            self._broker().replace({mutant.class_name: code})
+        return self._broker()
 
     def in_order(self, mutant: CodeMutant) -> list[Expected]:
         """Those that saw mutants of the method first, then one of each case function, the quick ones before others."""
@@ -425,7 +502,7 @@ class MutantPlayer:
     def _replace(self, running: MutableBroker, name: str, code: Path) -> bool:
         """Replace the class *name*; False if the broker has ended, as one does that cannot use its disk."""
         try:
-            running.replace(name, code)
+            running.replace({name: code})
         except (OSError, NoBroker):
             self.close()
             return False
@@ -433,33 +510,57 @@ class MutantPlayer:
 
     def _seen(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
         """Whether *scenario* sees *mutant*; what differs must not differ without the mutant."""
-        running = self._broker()
-        if not self._replace(running, mutant.class_name, code):
-            running = self._broker()
-            running.replace(mutant.class_name, code)
+        running = self._changed(mutant, code)
         differs = running.difference(scenario)
         if not differs:
             return None
         if scenario.cleans and not running.difference(scenario):
             return None  # the cleaner's rounds depend on the clock
-        if differs is not SILENCE and self._restore(running, mutant) and not running.difference(scenario):
-            return "seen"
+        if differs is SILENCE:  # from now on this broker gets more time
+            running.broker.limit = SURE_LIMIT
+            running.recorder.close()
+        if self._restore(running, mutant) and not running.difference(scenario):
+            return "seen" if differs is not SILENCE else self._seen_in_time(mutant, code, scenario)
         # The broker may be damaged, or slow: once more with a new one and a longer time limit.
         self.close()
         running = self._broker()
         running.broker.limit = SURE_LIMIT
         if running.difference(scenario):
             return None  # it is not answered as recorded without a mutant either
-        running.replace(mutant.class_name, code)
+        running.replace({mutant.class_name: code})
         differs = running.difference(scenario)
         self.close()
         return None if not differs else "hang" if differs is SILENCE else "seen"
 
+    def _seen_in_time(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
+        """Whether *scenario* sees *mutant* on the broker at hand, which answers it without the mutant."""
+        differs = self._changed(mutant, code).difference(scenario)
+        if differs is SILENCE:
+            self.close()  # a request may run for ever
+            return "hang"
+        return "seen" if differs else None
+
+    def restarted_together(self, mutants: Sequence[tuple[CodeMutant, Path]]) -> Iterator[MutantResult]:
+        """The results after scenarios with a restart.
+
+        Mutants of different classes are in one broker: mostly none of them is seen, and if one is, each plays alone.
+        """
+        left = list(mutants)
+        while left:
+            group = list({mutant.class_name: (mutant, code) for mutant, code in reversed(left)}.values())
+            left = [each for each in left if each not in group]
+            if len(group) > 1 and self._differing({mutant.class_name: code for mutant, code in group}) == []:
+                self.close()
+                yield from (mutant_result(mutant, "same-replies") for mutant, _ in group)
+            else:
+                self.close()
+                yield from (self.restarted(*each) for each in group)
+
     def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
         """The result after scenarios with a restart, in which the broker starts with *mutant*."""
-        differing = self._differing(mutant, code)
+        differing = self._differing({mutant.class_name: code})
         if differing is None:  # a start may fail by chance
-            differing = self._differing(mutant, code)
+            differing = self._differing({mutant.class_name: code})
         if differing is None:
             return mutant_result(mutant, "hang", [self._restarting[0].id])
         if differing:
@@ -469,16 +570,21 @@ class MutantPlayer:
             self._restore(self._broker(), mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
-    def _differing(self, mutant: CodeMutant, code: Path) -> list[Expected] | None:
-        """The scenarios with a restart that *mutant* does not answer as recorded; None if the broker does not start."""
+    def _differing(self, codes: Mapping[str, Path]) -> list[Expected] | None:
+        """The scenarios with a restart that a mutant does not answer as recorded; None if the broker does not start."""
         running = self._broker()
         running.broker.starts_left = MOST_STARTS
+        shared = [each for each in self._restarting if can_share(each.request.scenario)]
+        alone = [each for each in self._restarting if each not in shared]
         try:
-            running.replace(mutant.class_name, code, at_start=True)
-            return [each for each, differs in play_restarts(running, self._restarting) if differs]
+            running.replace(codes, at_start=True)
+            for scenarios in (shared, alone):  # those that need starts of their own only if no other sees it
+                if found := [each for each, differs in play_restarts(running, scenarios) if differs]:
+                    return found
         except (OSError, NoBroker):
             self.close()
             return None
+        return []
 
     def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
         """The first of *scenarios* that are answered as recorded without a mutant."""
@@ -547,12 +653,13 @@ class JavaBroker:
                     elif result := player.result(each, code[each.key]):
                         yield result
                     elif player.needs_restarts(each):
-                        later.append(each)
+                        later.append((each, code[each.key]))
                     else:
                         yield mutant_result(each, "same-replies")
-                player.close()
-                for each in later:
-                    yield player.restarted(each, code[each.key])
+                    if len(later) == MOST_LATER or (later and each is mutants[-1]):
+                        player.close()
+                        yield from player.restarted_together(later)
+                        later.clear()
 
     def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""

@@ -338,11 +338,12 @@ class ReferenceExchange:
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
+        compared: set[tuple[str, tuple[tuple[str, ...], ...]]] = set()
         for number, case in enumerate(self._cases):
             self._questions.append((number, "answer", b"", ()))
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
-            for release, given in _predicted(case, recorded.get(case.id)):
+            for release, given in _predicted(case, recorded.get(case.id), compared):
                 self._questions.append((number, release, b"", given))
         self.units: Sequence[str] = [
             self._cases[at].id if what == "answer" else f"{self._cases[at].id} {what}"
@@ -375,17 +376,29 @@ class ReferenceExchange:
         if what == "committed":
             return _verdict(self._cases[number], reply)
         said = msgspec.json.decode(reply, type=tuple[StepAnswer, ...] | None)
-        return "" if said is None else difference(said, given, "masked")
+        return "no prediction" if said is None else difference(said, given, "masked")
 
 
-def _predicted(case: Case, line: CaseEvidence | None) -> Iterator[tuple[str, Answers]]:
-    """Recorded answers: of the releases whose predictions are checked, and of a scenario each that is different."""
+def _predicted(
+    case: Case, line: CaseEvidence | None, compared: set[tuple[str, tuple[tuple[str, ...], ...]]]
+) -> Iterator[tuple[str, Answers]]:
+    """Recorded answers: of the releases whose predictions are checked, and of a scenario each that is different.
+
+    Of the first case of a function whose answers change with the same releases, also those before and after each
+    change.  *compared* holds these.
+    """
     scenario = scenario_of(case)
     if scenario is None or line is None:
         return
-    for recorded in (each for each in line.brokers if not each.cannot):
+    found = [each for each in line.brokers if not each.cannot]
+    changes = case.id.partition("[")[0], tuple(tuple(each.releases) for each in found)
+    is_first = len(found) > 1 and changes not in compared
+    compared.add(changes)
+    for recorded in found:
         concerned = [each for each in recorded.releases if scenario.concerns(each)]
         wanted = [each for each in concerned if each in PREDICTED]
+        if is_first:
+            wanted += [each for each in dict.fromkeys(concerned[:1] + concerned[-1:]) if each not in wanted]
         if isinstance(case.input, Scenario):
             wanted = wanted or concerned[-1:]
         for release in wanted:
@@ -788,9 +801,11 @@ def main(arguments: list[str]) -> None:
     exchange = target.exchange()
     behaviour = record_behaviour(exchange, [str(source.path) for source in sources])
     runner = MutantRunner(sources, exchange, behaviour)
+    # Before the first fork: what a fork does to standard input moves its position here, too.
+    mutants = msgspec.json.Decoder(CodeMutant).decode_lines(sys.stdin.buffer.read())
     gc.freeze()
-    for line in sys.stdin.buffer:
-        result = runner.run(msgspec.json.decode(line, type=CodeMutant))
+    for mutant in mutants:
+        result = runner.run(mutant)
         sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 

@@ -536,11 +536,11 @@ survivor with its change and reason. `kafkaproof power coverage TARGET` measures
 """
 # Longest text of a hole's change.
 _CHANGE: Final = 110
-# Holes of a target, and places of one reason, that the page names.
-_MOST_ROWS: Final = 12
+# Reasons of holes of a target, and places of one reason, that the page names.
+_MOST_ROWS: Final = 8
 _MOST_PLACES: Final = 2
 # Rows of reasons for branches, those of most branches.
-_MOST_REASONS: Final = 12
+_MOST_REASONS: Final = 8
 
 
 def power_page(
@@ -606,16 +606,26 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
             names.append(f"`{name}`")
     if names:
         yield f"| {', '.join(names)} | {_cells(rest)}"
-    holes = [(result, review) for result, review in each.survivors if review is not None and review.kind == "hole"]
-    if holes:
-        yield "\n| hole | change | missing |\n|---|---|---|"
-        for result, review in holes[:_MOST_ROWS]:
-            place = f"`{_short(result.class_name)}.{result.method.partition('(')[0]}:{result.line}`"
-            yield f"| {place} | {_cell(_cut(result.description))} | {_cell(review.reason)} |"
-    if len(holes) > _MOST_ROWS:
-        yield f"\n{len(holes) - _MOST_ROWS} more: `kafkaproof power survivors {header.target}`"
+    yield from _holes(each)
     if each.unused:
         yield f"\nReviewed reasons that no survivor of this result has: {len(each.unused)}."
+
+
+def _holes(each: TargetSum) -> Iterator[str]:
+    """The reasons of holes, each with the first mutant that has it."""
+    holes: dict[str, list[MutantResult]] = {}
+    for result, review in each.survivors:
+        if review is not None and review.kind == "hole":
+            holes.setdefault(review.reason, []).append(result)
+    if holes:
+        yield "\n| hole | change | missing |\n|---|---|---|"
+        for reason, found in list(holes.items())[:_MOST_ROWS]:
+            first = found[0]
+            place = f"`{_short(first.class_name)}.{first.method.partition('(')[0]}:{first.line}`"
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            yield f"| {place}{more} | {_cell(_cut(first.description))} | {_cell(reason)} |"
+    if left := sum(map(len, list(holes.values())[_MOST_ROWS:])):
+        yield f"\n{left} more: `kafkaproof power survivors {each.kept.header.target}`"
 
 
 def _short(name: str) -> str:

@@ -36,6 +36,7 @@ from kafka_conformance.testees.client_parts import (
     exception_text,
     exposed_record,
     header_text,
+    typed_records,
 )
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.protocol import LEAKED, Aborted, Capability, CodecAnswer, Refusal
@@ -97,19 +98,20 @@ def _batch(batch: Any) -> WireBatch:
 
 
 def _record_batch(batch: Any) -> WireBatch:
+    timestamp_type, records = typed_records(batch, exposed_record)
     return WireBatch(
         magic=batch.magic,
         base_offset=batch.base_offset,
         last_offset=_before(batch.next_offset),
         compression=compression_name(batch.compression_type),
-        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
+        timestamp_type=timestamp_type,
         max_timestamp=batch.max_timestamp,
         producer_id=batch.producer_id,
         producer_epoch=batch.producer_epoch,
         base_sequence=batch.base_sequence,
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
-        records=list(map(exposed_record, batch)),
+        records=records,
     )
 
 

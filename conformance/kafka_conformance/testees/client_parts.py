@@ -108,6 +108,20 @@ def exception_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def typed_records(batch: Any, exposed: Callable[[Any], WireRecord]) -> tuple[str, list[WireRecord]]:
+    """The timestamp type and the records of a decoder's *batch*; the type is that of a record with another one.
+
+    A record without a timestamp has no type.
+    """
+    types: set[Any] = set()
+    records = []
+    for record in batch:
+        types.add(record.timestamp_type)
+        records.append(exposed(record))
+    others = types - {None, batch.timestamp_type}
+    return TIMESTAMP_TYPES[next(iter(others), batch.timestamp_type)], records
+
+
 def encoded_headers(headers: Iterable[tuple[str, bytes | None]]) -> list[Any]:
     """Headers whose keys the client gives as text: bytes that are not UTF-8 are lost."""
     return [(key.encode(), value) for key, value in headers]

@@ -26,13 +26,13 @@ from msgspec import UNSET
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
-    TIMESTAMP_TYPES,
     check_expressible,
     compression_name,
     counted_offsets,
     exception_text,
     exposed_record,
     header_text,
+    typed_records,
 )
 from kafka_conformance.testees.interface import CodecError
 from kafka_conformance.testees.protocol import LEAKED, Aborted, CodecAnswer, Refusal
@@ -111,12 +111,13 @@ def _batch(batch: Any) -> WireBatch:
     # Before 2.2 the class of old messages has no `magic`.
     if getattr(batch, "magic", 0) < 2:
         return _message(batch)
+    timestamp_type, records = typed_records(batch, _record)
     return WireBatch(
         magic=batch.magic,
         base_offset=batch.base_offset,
         last_offset=getattr(batch, "last_offset", UNSET),
         compression=compression_name(batch.compression_type),
-        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
+        timestamp_type=timestamp_type,
         max_timestamp=batch.max_timestamp,
         producer_id=getattr(batch, "producer_id", UNSET),
         producer_epoch=getattr(batch, "producer_epoch", UNSET),
@@ -124,7 +125,7 @@ def _batch(batch: Any) -> WireBatch:
         transactional=batch.is_transactional,
         control=batch.is_control_batch,
         partition_leader_epoch=getattr(batch, "leader_epoch", UNSET),
-        records=list(map(_record, batch)),
+        records=records,
     )
 
 
@@ -133,13 +134,14 @@ def _message(batch: Any) -> WireBatch:
     # header; for a wrapper that is the offset of its last inner message.
     compressed = batch.compression_type != 0
     offset = getattr(batch, "base_offset", UNSET)
+    timestamp_type, records = typed_records(batch, _record)
     return WireBatch(
         magic=getattr(batch, "magic", UNSET),
         base_offset=UNSET if compressed else offset,
         last_offset=offset,
         compression=compression_name(batch.compression_type),
-        timestamp_type=TIMESTAMP_TYPES[batch.timestamp_type],
-        records=list(map(_record, batch)),
+        timestamp_type=timestamp_type,
+        records=records,
     )
 
 

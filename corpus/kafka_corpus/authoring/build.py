@@ -6,7 +6,7 @@ decoder, so that a case does not merely repeat what the reference does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kafka_corpus.authoring.frames import codec_id, pack
@@ -150,6 +150,23 @@ def put(data: bytes, field: str, value: int, *, layout: Layout = BATCH_V2) -> by
     signed = where.type[0] == "i"
     packed = value.to_bytes(where.width, "big", signed=signed)
     return data[: where.offset] + packed + data[where.offset + where.width :]
+
+
+def forced(wanted: int, crc_of: Callable[[bytes], int]) -> bytes:
+    """The four bytes for which *crc_of* gives *wanted*: each of their bits turns over the same bits of every CRC."""
+    start = crc_of(bytes(4))
+    basis: list[tuple[int, int]] = []
+
+    def reduced(change: int, bits: int) -> tuple[int, int]:
+        for of_basis, its_bits in basis:
+            if change ^ of_basis < change:
+                change, bits = change ^ of_basis, bits ^ its_bits
+        return change, bits
+
+    for at in range(32):
+        change = crc_of((1 << at).to_bytes(4, "big")) ^ start
+        basis.append(reduced(change, 1 << at))
+    return reduced(wanted ^ start, 0)[1].to_bytes(4, "big")
 
 
 def flip(data: bytes, at: int, mask: int = 0x01) -> bytes:

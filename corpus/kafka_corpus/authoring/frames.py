@@ -255,6 +255,12 @@ def zstd_blocks(plain: bytes) -> Iterator[bytes]:
             yield zstd_block(literals[-1:], size=min(ZSTD_MAX_BLOCK, length - at), kind=1)
 
 
+def zstd_literals(plain: bytes) -> bytes:
+    """A compressed block of *plain*, at most 4,095 bytes: raw literals and no sequences (RFC 8878, 3.1.1.3.1)."""
+    header = (1 << 2 | len(plain) << 4).to_bytes(2, "little")
+    return zstd_block(header + plain + b"\0", kind=2)
+
+
 def zstd_frame(*blocks: bytes, header: bytes | None = None, end: bytes = ZSTD_LAST_BLOCK) -> bytes:
     """A frame of *blocks* as Kafka's writer ends it, with an empty last block."""
     return (zstd_header() if header is None else header) + b"".join(blocks) + end

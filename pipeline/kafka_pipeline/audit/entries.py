@@ -66,7 +66,8 @@ class Looked:
         latest, earliest: timestamps of its records.
         totals: sums over all records.
         broken: entries that cannot be read.
-        key_and_value: gives key and value of a record by its number; only records of control batches have to be there.
+        key_and_value: gives key and value of a record by its number; only the first one of each control batch has to be
+            there, and in internal topics all.
     """
 
     position: Numbers
@@ -316,16 +317,18 @@ class QuickLimits(NamedTuple):
 
 
 def looked_by_reference(
-    source: ByteSource, start: int, end: int, quick: QuickLimits | None = None
+    source: ByteSource, start: int, end: int, quick: QuickLimits | None = None, *, contents: bool = False
 ) -> Generator[Looked, None, tuple[int, bool]]:
     """The entries from *start* to *end*, as `kernels.read_looked` gives them, without Numba and Arrow.
+
+    With *contents*, key and value of every record are kept.
 
     Raises:
         MoreThanQuick: there is more than *quick* allows.
         OSError: the source cannot be read.
     """
     reading = entries_by_reference(source, start, end, quick.limits if quick else DEFAULT)
-    gathered, seen = _Gathered(), 0
+    gathered, seen = _Gathered(contents), 0
     while True:
         try:
             entry = next(reading)
@@ -345,18 +348,19 @@ def looked_by_reference(
             raise MoreThanQuick
         if len(gathered.offsets) >= GATHERED or len(gathered.broken) >= GATHERED:
             yield gathered.looked()
-            gathered = _Gathered()
+            gathered = _Gathered(contents)
 
 
 class _Gathered:
     """Entries that the reference has read, on their way into columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, contents: bool) -> None:
+        self.contents = contents
         self.rows: list[tuple[int, ...]] = []
         self.offsets: list[int] = []
         self.totals = [0] * len(RecordTotals._fields)
         self.broken: list[Broken] = []
-        self.control: dict[int, tuple[bytes | None, bytes | None]] = {}
+        self.kept: dict[int, tuple[bytes | None, bytes | None]] = {}
 
     def put(self, entry: ReadEntry) -> None:
         """One more entry."""
@@ -375,8 +379,8 @@ class _Gathered:
         )
         self.rows.append((entry.position, *header, len(offsets), row, *facts))
         self.offsets += offsets
-        if batch.control and batch.records:
-            self.control[row] = batch.records[0].key, batch.records[0].value
+        for at, record in enumerate(batch.records if self.contents else batch.records[: batch.control]):
+            self.kept[row + at] = record.key, record.value
         self._count(batch)
 
     def _count(self, batch: Batch) -> None:
@@ -400,7 +404,7 @@ class _Gathered:
             offsets=np.array(self.offsets, np.int64),
             totals=RecordTotals(*self.totals),
             broken=tuple(self.broken),
-            key_and_value=self.control.__getitem__,
+            key_and_value=self.kept.__getitem__,
         )
 
 

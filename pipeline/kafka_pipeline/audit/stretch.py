@@ -38,6 +38,7 @@ from kafka_pipeline.audit.producers import (
     event_array,
     last_sequences,
 )
+from kafka_pipeline.audit.topics import CHECKPOINT, check_snapshot, check_snapshots, check_topic_records
 from kafka_pipeline.reading import READ_WINDOW, ByteSource, window_bytes
 from kafka_pipeline.segments.files import Stretch, Table, open_segment, stretch_source
 from kafka_pipeline.segments.listing import SegmentFile, local_path
@@ -45,6 +46,7 @@ from kafka_records.attributes import COMPRESSION_CODEC_MASK
 from kafka_records.constants import COMPRESSIONS
 from kafka_records.control import TRANSACTION_MARKERS, decode_key, decode_value
 from kafka_records.errors import RecordFormatError
+from kafka_records.internal_topics import CLUSTER_METADATA, topic_of_path
 
 # Hours that are counted: from 1970 on; what says another time is counted as that.
 MOST_HOURS: Final = 1 << 20
@@ -246,6 +248,7 @@ class _Judge:
         self.counts = ContentCounts()
         self.snapshots: list[Snapshot] = []
         self.path = Path(stretch.path)
+        self.topic = topic_of_path(stretch.path)
         self.broken = False
         self.framing: AuditFinding | None = None
 
@@ -281,7 +284,8 @@ class _Judge:
     def _reading(self, source: ByteSource) -> Generator[Looked, None, tuple[int, bool]]:
         """The entries of the stretch, by the reader that was chosen."""
         if not self.how.kernels:
-            return looked_by_reference(source, self.stretch.start, self.stretch.end, self.how.quick)
+            contents = self.topic is not None
+            return looked_by_reference(source, self.stretch.start, self.stretch.end, self.how.quick, contents=contents)
         # Importing Numba and Arrow takes a second, and they are not installed everywhere.
         from kafka_pipeline.audit.kernels import read_looked
 
@@ -303,6 +307,8 @@ class _Judge:
             self.counts.add(count_contents(looked))
             if held is not None:
                 held.follow(looked)
+            if self.topic is not None:
+                check_topic_records(looked, self.topic, self.found, self.stretch.path)
 
     def _errors(self, looked: Looked) -> None:
         for broken in looked.broken:
@@ -368,7 +374,21 @@ class _Judge:
         if self.last and epochs.exists():
             check_epochs(epochs, self.found)
             present.append(EPOCHS)
+        if self.last and self.topic == CLUSTER_METADATA:
+            present += self._metadata_snapshots()
         return present
+
+    def _metadata_snapshots(self) -> list[str]:
+        """Judge the snapshots of KRaft beside the log, or the ends of the one that is audited itself."""
+        if self.path.suffix != CHECKPOINT:
+            return check_snapshots(self.path.parent, CLUSTER_METADATA, self.found)
+        ends = AuditFindings()
+        check_snapshot(self.path, CLUSTER_METADATA, ends)
+        for finding in ends.listed:
+            # The entries and records are judged as those of any segment are.
+            if finding.kind == "metadata_snapshot":
+                self.found.put(finding)
+        return []
 
     def _summary(self, read: int, present: list[str], aborts: Table | None) -> Summary:
         return Summary(

@@ -32,16 +32,17 @@ PLAIN = {
 }
 
 
-def explain(data: bytes, *, limits: Limits = DEFAULT) -> Explanation:
+def explain(data: bytes, *, limits: Limits = DEFAULT, topic: str = "") -> Explanation:
     """Annotate every byte of *data*, valid or not; nothing is ever raised.
 
+    With *topic*, one of `INTERNAL_TOPICS`, keys and values are annotated, too.
     It takes at most twice the memory that `decode` may take; bytes for which
     that is not enough are left in one field.
     """
     data = bytes(data)
     batches, error = attempt(data, limits)
     pen = Pen(data, Ink(budget(data, limits)))
-    section = pen.section(input_title(data), None, lambda pen: write_log(pen, batches))
+    section = pen.section(input_title(data), None, lambda pen: write_log(pen, batches, topic))
     records = sum(len(batch.records) for batch in batches)
     return Explanation(section=section, error=error, batches=len(batches), records=records)
 
@@ -60,7 +61,7 @@ def input_title(data: bytes) -> str:
     return f"input of {size(len(data))}" if data else f"an empty input: {number(0, 'batch')}, and no error"
 
 
-def write_log(pen: Pen, batches: tuple[Batch, ...]) -> None:
+def write_log(pen: Pen, batches: tuple[Batch, ...], topic: str) -> None:
     """Write every entry; *batches* are those that `decode` has read."""
     index = 0
     while pen.left:
@@ -75,9 +76,9 @@ def write_log(pen: Pen, batches: tuple[Batch, ...]) -> None:
             return
         batch = batches[index] if index < len(batches) else None
         if pen.data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2:
-            write_batch(pen, end - start)
+            write_batch(pen, end - start, topic)
         else:
-            write_entry(pen, end - start, batch)
+            write_entry(pen, end - start, batch, topic)
         index += 1
 
 

@@ -17,8 +17,8 @@ from kafka_records.layout import BATCH_V2, CRC_START_V2
 from kafka_records.primitives import increment_sequence, wrap_int64
 
 
-def write_batch(pen: Pen, length: int) -> None:
-    """Write the batch of *length* bytes whose first byte comes next."""
+def write_batch(pen: Pen, length: int, topic: str = "") -> None:
+    """Write the batch of *length* bytes whose first byte comes next; *topic* is an internal one that it belongs to."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at)
     with pen.part("batch", f"record batch v2 without a whole header · {size(length)}", length) as draft:
         values = write_fixed(pen, BATCH_V2, header.say)
@@ -26,7 +26,7 @@ def write_batch(pen: Pen, length: int) -> None:
             message = f"a batch of {size(length)}, its header takes {RECORD_BATCH_OVERHEAD}"
             raise RecordFormatError("malformed", message, rule="HDR-05")
         draft.title = batch_title(values, length)
-        write_payload(pen, values)
+        write_payload(pen, values, topic)
 
 
 def batch_title(values: Values, length: int) -> str:
@@ -114,7 +114,7 @@ def say_count(count: int, values: Values) -> str:
     )
 
 
-def write_payload(pen: Pen, values: Values) -> None:
+def write_payload(pen: Pen, values: Values, topic: str) -> None:
     """Write what follows the header."""
     count, attributes = values["record_count"], values["attributes"]
     if count == 0:
@@ -128,6 +128,7 @@ def write_payload(pen: Pen, values: Values) -> None:
         base_timestamp=values["base_timestamp"],
         append_time=values["max_timestamp"] if attributes & bits.TIMESTAMP_TYPE_MASK else None,
         control=bool(attributes & bits.CONTROL_FLAG_MASK),
+        topic=topic,
     )
     if compression == "none":
         write_records(pen, count, around)

@@ -11,6 +11,7 @@ from kafka_records.errors import RecordFormatError
 from kafka_records.explain.codecs import Content, write_packed
 from kafka_records.explain.fixed import Values, codec_of, say_attributes, say_crc, write_fixed
 from kafka_records.explain.pen import Pen
+from kafka_records.explain.record import write_topic_content
 from kafka_records.explain.words import Words, content, length_of, size, timestamp
 from kafka_records.layout import CRC_START_LEGACY, ENTRY, MAGIC_OFFSET
 from kafka_records.message import is_too_small, layout_of
@@ -21,16 +22,16 @@ UNKNOWN_MAGIC = "no known format, read like v1"
 MAGICS = ("message without timestamp", "message with timestamp (KIP-32)")
 
 
-def write_entry(pen: Pen, length: int, batch: Batch | None) -> None:
-    """Write a top-level message; *batch* is what `decode` made of it, if it did."""
+def write_entry(pen: Pen, length: int, batch: Batch | None, topic: str = "") -> None:
+    """Write a top-level message; *batch* is what `decode` made of it, if it did, *topic* an internal one or empty."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at, None)
     with pen.part("batch", f"message · {size(length)}", length) as draft:
         values = write_message_header(pen, header)
         draft.title = message_title(values, length)
         if values["attributes"] & bits.COMPRESSION_CODEC_MASK:
-            write_wrapper(pen, values, batch)
+            write_wrapper(pen, values, batch, topic)
         else:
-            write_body(pen)
+            draft.title += write_body(pen, topic)
 
 
 class Header(NamedTuple):
@@ -93,12 +94,17 @@ def message_title(values: Values, length: int) -> str:
     )
 
 
-def write_body(pen: Pen) -> None:
-    """Write key and value, and any bytes after them."""
-    for name in ("key", "value"):
-        length = write_length(pen, name)
-        pen.content(name, max(length, 0), content, "key" if name == "key" else "value")
+def write_body(pen: Pen, topic: str) -> str:
+    """Write key and value, and any bytes after them; give what a record of an internal topic adds to the title."""
+    if topic:
+        title = f" · {write_topic_content(pen, topic, write_length)}"
+    else:
+        title = ""
+        for name in ("key", "value"):
+            length = write_length(pen, name)
+            pen.content(name, max(length, 0), content, "key" if name == "key" else "value")
     pen.rest("ignored: the value has ended", name="slack", rule="LEG-12")
+    return title
 
 
 def write_length(pen: Pen, name: str) -> int:
@@ -111,7 +117,7 @@ def write_length(pen: Pen, name: str) -> int:
     return int(length)
 
 
-def write_wrapper(pen: Pen, values: Values, batch: Batch | None) -> None:
+def write_wrapper(pen: Pen, values: Values, batch: Batch | None, topic: str) -> None:
     """Write a wrapper's key, which is ignored, and its value, opened."""
     length = write_length(pen, "key")
     pen.content("key", max(length, 0), lambda raw: Words(size(len(raw)), "ignored", rule="NST-02"), "key")
@@ -122,12 +128,12 @@ def write_wrapper(pen: Pen, values: Values, batch: Batch | None) -> None:
     compression = bits.compression_of(values["attributes"], at=0, rule="LEG-16")
     end, pen.end = pen.end, pen.at + length
     records = batch.records if batch else ()
-    write_packed(pen, "value", Content(compression, values["magic"], lambda inner: write_inner(inner, records)))
+    write_packed(pen, "value", Content(compression, values["magic"], lambda inner: write_inner(inner, records, topic)))
     pen.end = end
     pen.rest("ignored: the value has ended", name="slack", rule="LEG-12")
 
 
-def write_inner(pen: Pen, records: tuple[Record, ...]) -> None:
+def write_inner(pen: Pen, records: tuple[Record, ...], topic: str) -> None:
     """Write an inner message set; *records* are the decoded messages, empty if `decode` failed."""
     index = 0
     while pen.left >= LOG_OVERHEAD:
@@ -136,12 +142,12 @@ def write_inner(pen: Pen, records: tuple[Record, ...]) -> None:
             raise RecordFormatError("malformed", f"an inner message of {length} bytes", rule="NST-07")
         if LOG_OVERHEAD + length > pen.left:
             break
-        write_message(pen, LOG_OVERHEAD + length, index, records[index] if records else None)
+        write_message(pen, LOG_OVERHEAD + length, index, records[index] if records else None, topic)
         index += 1
     pen.rest("a partial message, dropped", name="partial", rule="NST-06")
 
 
-def write_message(pen: Pen, length: int, index: int, record: Record | None) -> None:
+def write_message(pen: Pen, length: int, index: int, record: Record | None, topic: str) -> None:
     """Write one inner message."""
     header = Header(pen.data[pen.at : pen.at + length], pen.at, record)
     with pen.part(f"records[{index}]", f"inner message {index} · {size(length)}", length) as draft:
@@ -149,4 +155,4 @@ def write_message(pen: Pen, length: int, index: int, record: Record | None) -> N
         draft.title = f"inner message {index} · {size(length)}"
         if record is not None:
             draft.title = f"inner message {index} · offset {record.offset} · {size(length)}"
-        write_body(pen)
+        draft.title += write_body(pen, topic)

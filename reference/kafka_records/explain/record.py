@@ -1,30 +1,46 @@
-"""A v2 record in words, its headers, and the key and value of a control record.
+"""A v2 record in words, its headers, and the key and value of a control record or of one in an internal topic.
 
-`decode` does not look into control records (end markers, and what KRaft writes),
-so nothing in their keys and values is ever the input's error.
+`decode` does not look into control records (end markers, and what KRaft writes), nor into those of internal
+topics, so nothing in their keys and values is ever the input's error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kafka_records.control import KEY, MARKER_VALUE, TRANSACTION_MARKERS, decode_key, decode_value, schema_of
 from kafka_records.errors import RecordFormatError
+from kafka_records.explain.model import Group
 from kafka_records.explain.pen import Pen
 from kafka_records.explain.words import Words, content, length_of, size, text, timestamp
+from kafka_records.internal_topics import (
+    METADATA,
+    FieldReading,
+    FieldSpan,
+    decode_metadata,
+    decode_record_key,
+    decode_record_value,
+    table_of,
+)
 from kafka_records.primitives import wrap_int64
 from kafka_records.schema import FIXED, MAX_UNSIGNED_BYTES, UUID_BYTES, Schema, decode_length
 from kafka_records.varint import decode_unsigned
 
 
 class Surroundings(NamedTuple):
-    """The values that a record takes from its batch; *append_time* is None unless LogAppendTime."""
+    """The values that a record takes from its batch; *append_time* is None unless LogAppendTime.
+
+    *topic* is the internal topic that the record belongs to, or empty.
+    """
 
     base_offset: int
     base_timestamp: int
     append_time: int | None
     control: bool
+    topic: str = ""
 
     def say_time(self, delta: int) -> str:
         """The timestamp that a delta gives (TIM-01, TIM-02, TIM-18)."""
@@ -50,6 +66,8 @@ def write_record(pen: Pen, index: int, around: Surroundings) -> None:
         draft.title = f"record {index} · {around.say_offset(delta)} · {size(pen.end - draft.offset)}"
         if around.control:
             draft.title += f" · {write_control_content(pen)}"
+        elif around.topic:
+            draft.title += f" · {write_topic_content(pen, around.topic, write_varint_length)}"
         else:
             write_nullable(pen, "key")
             write_nullable(pen, "value")
@@ -104,6 +122,98 @@ def write_control_content(pen: Pen) -> str:
     type_ = write_control_key(pen, write_varint_length(pen, "key"))
     write_control_value(pen, type_, write_varint_length(pen, "value"))
     return type_ if isinstance(type_, str) else f"unknown type {type_}"
+
+
+def write_topic_content(pen: Pen, topic: str, lengths: Callable[[Pen, str], int]) -> str:
+    """Write key and value of a record of an internal topic, each after what *lengths* writes; give its type's name."""
+    length = lengths(pen, "key")
+    if topic in METADATA:
+        pen.content("key", max(length, 0), content, "key")
+        type_ = write_topic_part(pen, "value", lengths(pen, "value"), partial(metadata_type, topic))
+        return type_ if isinstance(type_, str) else unknown_type(type_)
+    type_ = write_topic_part(pen, "key", length, lambda raw, reading: decode_record_key(topic, raw, reading)[0])
+    table = None if type_ is None else table_of(topic, type_, "Key")
+    length = lengths(pen, "value")
+    if table is None:
+        pen.content("value", max(length, 0), content, "value")
+        return unknown_type(type_)
+    write_topic_part(pen, "value", length, lambda raw, reading: decode_record_value(topic, type_, raw, reading)[0])
+    return f"{table.name.removesuffix('Key')}{', a tombstone' if length < 0 else ''}"
+
+
+def metadata_type(topic: str, raw: bytes, reading: FieldReading) -> str | int:
+    """The type of a metadata record."""
+    return decode_metadata(topic, raw, reading).type
+
+
+def unknown_type(type_: int | None) -> str:
+    """The title of a record without a layout."""
+    return "its type cannot be read" if type_ is None else f"unknown type {type_}"
+
+
+def write_topic_part(pen: Pen, name: str, length: int, read: Callable[[bytes, FieldReading], Any]) -> Any:
+    """Write the fields of a key or value, with what is wrong in the title; give what *read* gives, None if it fails."""
+    pen.claim(name, max(length, 0))
+    if length < 0:
+        return None
+    raw, reading = pen.data[pen.at : pen.at + length], FieldReading(pen.ink.room, [])
+    found, remarks, wrong = None, [], ""
+    try:
+        found = read(raw, reading)
+    except RecordFormatError as error:
+        wrong = f"{error.message} ({error.rule})"
+        remarks.append(f"broken: {wrong}")
+    remarks += [f"{each.message} ({each.rule})" for each in reading.remarks]
+    with pen.part(name, " · ".join((name, size(length), *remarks)), length):
+        write_spans(pen, iter(reading.spans or ()), name)
+        pen.rest(f"not read: {wrong}" if wrong else "no fields")
+    return found
+
+
+def write_spans(pen: Pen, spans: Iterator[FieldSpan], group: str) -> None:
+    """Write spans up to the end of the part in hand."""
+    for name, start, end, kind, value in spans:
+        if kind == "open":
+            with pen.part(name, value):
+                write_spans(pen, spans, group)
+        elif kind == "close":
+            return
+        else:
+            words = span_words(name, kind, value)
+            pen.field(name, end - start, words, span_group(kind, name, group), value=value)
+
+
+# TransactionState of Kafka, by number.
+TRANSACTION_STATES: Final = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead"),
+    "PrepareEpochFence",
+)
+TIMES: Final = ("timestamp", "timestamp_ms")
+
+
+def span_group(kind: str, name: str, group: str) -> Group:
+    """The purpose of a field."""
+    if kind in ("length", "count"):
+        return "length"
+    if name.endswith(TIMES):
+        return "time"
+    return "key" if group == "key" else "value"
+
+
+def span_words(name: str, kind: str, value: Any) -> Words:
+    """A field of an internal topic in words."""
+    match kind:
+        case "string":
+            return Words(text(value), size(len(value)))
+        case "bytes":
+            return content(value)
+        case "length":
+            return Words(str(value), "null" if value < 0 else "")
+    if name.endswith(TIMES):
+        return Words(str(value), timestamp(value))
+    if name == "transaction_status" and 0 <= value < len(TRANSACTION_STATES):
+        return Words(str(value), TRANSACTION_STATES[value])
+    return Words(str(value), "null" if kind == "count" and value < 0 else "")
 
 
 VERSION_BYTES = 2

@@ -39,6 +39,7 @@ GROUPS: Final = (
     *("CMP", "GZP", "SNP", "LZ4", "ZST"),  # compression
     *("TIM", "OFF", "PID", "TXN", "KRF", "SIZ"),  # meaning of the fields
     *("PRD", "RWR", "CLN", "CNV", "SEG", "CON"),  # what brokers and clients do
+    "TOP",  # what brokers keep in their own topics
 )
 
 

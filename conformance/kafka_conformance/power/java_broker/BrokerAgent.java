@@ -18,7 +18,7 @@ import java.util.List;
 /**
  * Java agent in a broker: replaces the code of one class while the broker runs, and writes JaCoCo's execution data.
  *
- * The argument is a folder. The file `port` there gets the port for commands. If the file `active` is there, its two
+ * The argument is a folder. The file `port` there gets the port for commands. If the file `active` is there, each two
  * lines are a class and a class file that replaces it from the start, so that recovery runs the replaced code too.
  */
 public final class BrokerAgent {
@@ -30,7 +30,10 @@ public final class BrokerAgent {
         Path active = folder.resolve("active");
         if (Files.exists(active)) {
             List<String> lines = Files.readAllLines(active);
-            instrumentation.addTransformer(new FromTheStart(lines.get(0), Files.readAllBytes(Path.of(lines.get(1)))));
+            for (int at = 0; at < lines.size(); at += 2) {
+                byte[] code = Files.readAllBytes(Path.of(lines.get(at + 1)));
+                instrumentation.addTransformer(new FromTheStart(lines.get(at), code));
+            }
         }
         ServerSocket server = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
         Path written = folder.resolve("port.new");

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_corpus.authoring.build import TIMESTAMP, grid
+from kafka_corpus.authoring.build import TIMESTAMP, forced, grid
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
     message_bytes,
@@ -59,6 +59,36 @@ def message(shape: dict[str, Any]) -> Draft:
     """An uncompressed message is read with its key, value, offset, timestamp and timestamp type."""
     magic, attributes, record, append = both(shape)
     return valid(message_bytes(record, magic, attributes=attributes), single_batch(record, magic, append=append))
+
+
+SPECIAL_CRCS = {"0": 0, "ffffffff": 0xFFFFFFFF, "7fffffff": 0x7FFFFFFF, "80000000": 0x80000000}
+
+
+def with_crc(magic: int, crc: int, offset: int = 0) -> Record:
+    """A record whose message has this CRC."""
+
+    def crc_of(value: bytes) -> int:
+        return int.from_bytes(message_bytes(record_of(magic, offset, b"k", value), magic)[12:16], "big")
+
+    return record_of(magic, offset, b"k", forced(crc, crc_of))
+
+
+@case("LEG-07", "LEG-04", each=grid(magic={"v0": 0, "v1": 1}, crc=SPECIAL_CRCS))
+def right_crc_of_a_special_value(shape: dict[str, Any]) -> Draft:
+    """A right CRC may be 0, or have all bits set, or be a limit of int32: none of them stands for no CRC."""
+    record = with_crc(shape["magic"], shape["crc"])
+    return valid(message_bytes(record, shape["magic"]), single_batch(record, shape["magic"]))
+
+
+LENGTHS = {"1-1": (1, 1), "1-256": (1, 256), "256-1": (256, 1), "255-257": (255, 257), "65536-0": (65_536, 0)}
+
+
+@case("LEG-10", "LEG-01", "LEG-02", each=grid(magic={"v0": 0, "v1": 1}, lengths=LENGTHS))
+def lengths_of_key_and_value(shape: dict[str, Any]) -> Draft:
+    """A key or value of one byte, and one whose length has another byte than its last, is read whole."""
+    key, value = (b"%c" % (0x30 + at) * length for at, length in enumerate(shape["lengths"]))
+    record = record_of(shape["magic"], 7, key, value)
+    return valid(message_bytes(record, shape["magic"]), single_batch(record, shape["magic"]))
 
 
 @case("NST-01", "LEG-13", "CMP-03", each=WRAPPED)

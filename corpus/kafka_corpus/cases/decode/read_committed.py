@@ -8,10 +8,11 @@ consumer these are batches like all others.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
-from kafka_corpus.authoring.build import TIMESTAMP
+from kafka_corpus.authoring.build import TIMESTAMP, grid
+from kafka_corpus.authoring.messages import numbered, set_of, single_batches, wrapped
 from kafka_corpus.registry import Draft, case, reads_committed
 from kafka_records import Batch, Record
 from kafka_records.constants import Compression
@@ -183,6 +184,26 @@ def first_offset_that_is_cleaned() -> Draft:
     """A transaction may begin at an offset that is not there any more."""
     batches = plain(0), data(4), marker(6, ABORT), data(7), marker(8, COMMIT)
     return fetch(*batches, aborted=((ONE, 2),), seen=(0, 7))
+
+
+@case("OFF-11", "TXN-23", each=grid(magic={"v0": 0, "v1": 1}, codec={"none": "none", "gzip": "gzip"}))
+def only_old_messages(shape: dict[str, Any]) -> Draft:
+    """Old messages are of no transaction: all are seen, and the next fetch begins after the last of them."""
+    magic, codec = shape["magic"], shape["codec"]
+    records = numbered(magic, 0, 2, 3)
+    if codec == "none":
+        return reads_committed(set_of(records, magic), *single_batches(records, magic), seen=(0, 2, 3))
+    packed, batch = wrapped(records, magic, codec)
+    return reads_committed(packed, batch, seen=(0, 2, 3))
+
+
+@case("TXN-23", "FRM-03")
+def old_messages_before_a_transaction() -> Draft:
+    """A log that was upgraded holds old messages before its first transaction, which may be aborted."""
+    old = numbered(1, 0, 1)
+    batches = data(2, count=2), marker(4, ABORT)
+    log = set_of(old, 1) + b"".join(map(bytes_of, batches))
+    return reads_committed(log, *single_batches(old, 1), *batches, aborted=((ONE, 2),), seen=(0, 1))
 
 
 @case("TXN-23")

@@ -14,6 +14,7 @@ from crc32c import crc32c
 from kafka_corpus.authoring.build import (
     expected,
     flip,
+    forced,
     grid,
     packed,
     put,
@@ -179,6 +180,23 @@ def crc_is_unsigned(shape: tuple[int, int, int]) -> Draft:
 def writer_stores_the_crc_unsigned(shape: tuple[int, int, int]) -> Draft:
     """A writer stores all 32 bits of the CRC, big-endian."""
     batch = expected(record(with_crc_like(shape), key=None))
+    return must_write(batch, sealed(batch))
+
+
+SPECIAL: Final = {"0": 0, "0xffffffff": 0xFFFFFFFF, "0x7fffffff": 0x7FFFFFFF, "0x80000000": 0x80000000}
+
+
+@case("CRC-04", each=SPECIAL)
+def right_crc_of_a_special_value(crc: int) -> Draft:
+    """A right CRC may be 0, or have all bits set, or be a limit of int32: none of them stands for no CRC."""
+    batch = expected(record(forced(crc, crc_of), key=None))
+    return valid(sealed(batch), batch)
+
+
+@case("CRC-04", each=SPECIAL)
+def writer_stores_a_special_crc(crc: int) -> Draft:
+    """A writer stores a CRC of 0, of all bits set, or at a limit of int32 as it is."""
+    batch = expected(record(forced(crc, lambda value: crc_of(value + b".")) + b".", key=None))
     return must_write(batch, sealed(batch))
 
 

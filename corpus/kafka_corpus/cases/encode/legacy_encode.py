@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kafka_corpus.authoring.build import TIMESTAMP, grid
+from kafka_corpus.authoring.build import TIMESTAMP, forced, grid
 from kafka_corpus.authoring.frames import gzip_header, gzip_member, lz4_block, lz4_frame
 from kafka_corpus.authoring.messages import (
     APPEND_BIT,
@@ -95,6 +95,21 @@ def absolute_offsets(shape: dict[str, Any]) -> Draft:
     return must_write(batch, data, compare="masked")
 
 
+@case("NST-09", "NST-11", each=grid(magic=MAGICS, codec=CODECS))
+def last_offset_after_the_last_record(shape: dict[str, Any]) -> Draft:
+    """A wrapper has the offset of its last message, so that a set cannot say that it ends later."""
+    magic, codec = shape["magic"], shape["codec"]
+    records = numbered(magic, 10, 11)
+    data = wrap(set_of(records, magic, base=10 if magic else 0), magic, codec, offset=15, timestamp=TIMESTAMP + 1)
+    batch = wrapper_batch(records, magic, codec, offset=15, timestamp=TIMESTAMP + 1)
+    return may_write(
+        batch,
+        data,
+        why="a writer may write what it is asked for, though readers then move the records",
+        compare="masked",
+    )
+
+
 @case("NST-22", "NST-20", each=CODECS)
 def append_time_inside(codec: Compression) -> Draft:
     """LogAppendTime is written into every inner message too, bit and time."""
@@ -156,6 +171,42 @@ def crc_with_a_zero_byte(at: int) -> Draft:
     records = (record_of(0, 0, None, b"value %d" % number) for number in range(5000))
     record = next(record for record in records if message_bytes(record, 0)[at] == 0)
     return must_write(single_batch(record, 0), message_bytes(record, 0))
+
+
+SPECIAL_CRCS = {"0": 0, "ffffffff": 0xFFFFFFFF, "7fffffff": 0x7FFFFFFF, "80000000": 0x80000000}
+
+
+@case("LEG-07", "LEG-04", each=grid(magic=MAGICS, crc=SPECIAL_CRCS))
+def crc_of_a_special_value(shape: dict[str, Any]) -> Draft:
+    """A CRC of 0, of all bits set, or at a limit of int32 is written as it is."""
+    magic = shape["magic"]
+
+    def crc_of(value: bytes) -> int:
+        return int.from_bytes(message_bytes(record_of(magic, 0, None, value), magic)[12:16], "big")
+
+    record = record_of(magic, 0, None, forced(shape["crc"], crc_of))
+    return must_write(single_batch(record, magic), message_bytes(record, magic))
+
+
+LENGTHS = {"1-1": (1, 1), "1-2": (1, 2), "2-1": (2, 1), "1-256": (1, 256), "256-1": (256, 1), "255-257": (255, 257)}
+
+
+@case("LEG-10", "LEG-01", "LEG-02", each=grid(magic=MAGICS, lengths=LENGTHS))
+def lengths_of_key_and_value(shape: dict[str, Any]) -> Draft:
+    """A key or value of one byte, and one whose length has another byte than its last, is written whole."""
+    magic = shape["magic"]
+    key, value = (b"%c" % (0x30 + at) * length for at, length in enumerate(shape["lengths"]))
+    record = record_of(magic, 7, key, value)
+    return must_write(single_batch(record, magic), message_bytes(record, magic))
+
+
+@case("NST-01", "LEG-10", each=grid(magic=MAGICS, codec=CODECS))
+def wrapper_of_one_byte_each(shape: dict[str, Any]) -> Draft:
+    """Keys and values of one byte are written whole inside a wrapper, one message after the other."""
+    magic = shape["magic"]
+    records = [record_of(magic, at, b"%d" % at, b"%d" % (9 - at), timestamp=TIMESTAMP + at) for at in range(3)]
+    data, batch = wrapped(records, magic, shape["codec"])
+    return must_write(batch, data, compare="masked")
 
 
 @case("LEG-05", "LEG-04", each={"v0-large": (0, 20_000), "v1-large": (1, 33_000)})

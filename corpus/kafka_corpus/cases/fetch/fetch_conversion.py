@@ -169,6 +169,15 @@ def message_format_of_the_topic(topic_format: tuple[int, str]) -> Draft:
     )
 
 
+@case("CNV-01", "CNV-18", each={"0.10.0-IV0": "0.10.0-IV0", "0.10.0-IV1": "0.10.0-IV1"})
+def message_format_between_releases(version: str) -> Draft:
+    """A message format may be that of a version between two releases, as 0.10.0-IV1, and counts as the release's."""
+    data = message_set(1, "none")
+    config = {"message.format.version": version}
+    step = Produce(data=data, api_version=OLD)
+    return scene((step, stored(data)), config=config, since=FIRST_OF_V1, until=LAST_WITH_OLD_FORMATS)
+
+
 @case("CNV-06", "CNV-18", each=PACKED, refs=["A34"])
 def wrapper_stored_as_it_is(codec: Compression) -> Draft:
     """In its own message format a v1 wrapper is stored without being recompressed, and fetched as it is."""

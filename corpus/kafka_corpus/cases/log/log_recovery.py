@@ -76,10 +76,10 @@ def offset_and_epoch_that_change() -> Draft:
     return scene(planted(log), ends_at(1002), serves(changed, 1002, 4), since=FIRST_OF_V2)
 
 
-def control(key: bytes | None) -> bytes:
-    """A control batch of a transaction with any key."""
+def control(key: bytes | None, value: bytes = bytes(6)) -> bytes:
+    """A control batch of a transaction with any key and value."""
     marker = batch_of(
-        Record(2, keyed(2, b"").timestamp, key, bytes(6)),
+        Record(2, keyed(2, b"").timestamp, key, value),
         producer_id=7,
         producer_epoch=0,
         control=True,
@@ -132,7 +132,22 @@ def control_batch_without_a_record() -> Draft:
     return scene(planted(log), ends_at(4), serves(log, 4), since=FIRST_OF_V2)
 
 
+NEWER = {
+    "key": (b"\0\1" + bytes(2), bytes(6)),
+    "value": (bytes(4), b"\0\1" + bytes(4)),
+}
+
+
+@case("SEG-09", "TXN-10", "TXN-13", each=NEWER)
+def marker_of_a_newer_version(content: tuple[bytes, bytes]) -> Draft:
+    """Recovery takes a marker whose key or value is of a newer version, and reads it as version 0."""
+    log = FIRST + control(*content) + on_disk(keyed(3, b"c"))
+    return scene(planted(log), ends_at(4), serves(log, 4), since=FIRST_OF_V2)
+
+
 FATAL = {
+    "a negative version": FIRST + control(bytes(4), b"\xff\xff" + bytes(4)) + THIRD,
+    "a short value": FIRST + control(bytes(4), bytes(5)) + THIRD,
     "a short key": FIRST + control(b"\0\0") + THIRD,
     "an unknown type": FIRST + control(b"\0\0\0\x63") + THIRD,
 }

@@ -93,7 +93,7 @@ def tombstone_goes(codec: Compression) -> Draft:
     )
 
 
-@case("CLN-10", "CLN-09", each={"ahead": AHEAD, "passed": PASSED})
+@case("CLN-10", "CLN-09", each={"ahead": AHEAD, "passed": PASSED, "0": 0})
 def horizon_alone_decides(horizon: int) -> Draft:
     """Before its horizon a tombstone stays, whatever delete.retention.ms says; after it, it goes at first sight."""
     first = (keyed(0, b"a"), keyed(1, b"gone", None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_corpus.authoring.batches import PLAIN, compressed, plain_of, some_records, split
+from kafka_corpus.authoring.batches import PLAIN, compressed, payload_of, plain_of, some_records, split
 from kafka_corpus.authoring.build import flip
 from kafka_corpus.authoring.frames import (
     ZSTD_MAGIC,
@@ -14,6 +14,7 @@ from kafka_corpus.authoring.frames import (
     zstd_checksum,
     zstd_frame,
     zstd_header,
+    zstd_literals,
 )
 from kafka_corpus.authoring.steps import (
     FIRST_OF_ZSTD,
@@ -163,6 +164,18 @@ def part_of_a_magic_behind_the_frame(shape: dict[str, Any]) -> Draft:
     return taken("zstd", FRAME + ZSTD_MAGIC[: shape["size"]], shape["path"])
 
 
+@case("ZST-04", "ZST-03", each=ways(size={"one-byte": 1, "two-bytes": 2, "three-bytes": 3}))
+def part_of_a_skippable_magic_behind_the_frame(shape: dict[str, Any]) -> Draft:
+    """The start of a skippable frame's magic after the last frame is waited for in vain, and the batch is taken."""
+    return taken("zstd", FRAME + skippable(b"", nibble=10)[: shape["size"]], shape["path"])
+
+
+@case("ZST-03", "ZST-07", each=ways(empty={"one": 1, "two": 2, "three": 3}))
+def skippable_frame_of_the_largest_size_at_any_place(shape: dict[str, Any]) -> Draft:
+    """All four bytes of a skippable frame's size count, wherever the frame begins."""
+    return taken("zstd", FRAME + EMPTY * shape["empty"] + skippable(b"skip", size=2**32 - 1), shape["path"])
+
+
 @case("ZST-05", each=PATHS)
 def checksum_right(path: str) -> Draft:
     """A right checksum at the end of the frame is taken."""
@@ -221,6 +234,20 @@ def compressed_blocks(shape: dict[str, Any]) -> Draft:
     return taken("zstd", shape["packed"], shape["path"], *some_records(40))
 
 
+@case("ZST-06", each=PATHS)
+def compressed_block_of_300_bytes(path: str) -> Draft:
+    """A compressed block that is longer than 256 bytes is taken from a frame without a content size."""
+    records = some_records(20)
+    return taken("zstd", zstd_frame(zstd_literals(payload_of(records))), path, *records)
+
+
+@case("ZST-07", each=ways(kind={"compressed": 2, "repeated": 1}))
+def block_cut_short(shape: dict[str, Any]) -> Draft:
+    """A block of any kind that ends early is an unknown error, even if all records have been read."""
+    blocks = {1: zstd_block(b"", size=100, kind=1), 2: zstd_literals(b"-" * 300)[:-1]}
+    return not_taken("zstd", zstd_frame(*zstd_blocks(PLAIN), blocks[shape["kind"]], end=b""), shape["path"])
+
+
 @case("ZST-07", each=ways(size={"no-block": 6, "in-a-block": 30, "no-last-block": -3}))
 def frame_cut_short(shape: dict[str, Any]) -> Draft:
     """A frame that ends early is an unknown error, even if all records have been read."""
@@ -251,6 +278,13 @@ def window_too_large(shape: dict[str, Any]) -> Draft:
     """A window above 128 MiB is an unknown error."""
     header = zstd_header(0, bytes((shape["window"],)))
     return not_taken("zstd", zstd_frame(*zstd_blocks(PLAIN), header=header), shape["path"])
+
+
+@case("ZST-08", "ZST-06", each=ways(window={"144-mib": TOO_LARGE["144-mib"], "2-gib": 0xA8}))
+def window_too_large_of_a_frame_that_says_its_size(shape: dict[str, Any]) -> Draft:
+    """Nobody looks at the window of a small frame that says its size and is there whole: it is read in one pass."""
+    header = zstd_header(SIZE8, bytes((shape["window"],)) + len(PLAIN).to_bytes(8, "little"))
+    return taken("zstd", zstd_frame(zstd_block(PLAIN, last=True), header=header, end=b""), shape["path"])
 
 
 @case("ZST-09", each=keeping(packed={name: NO_FRAME[name] for name in ("magicless", "dictionary-magic")}))

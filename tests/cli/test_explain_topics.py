@@ -1,0 +1,80 @@
+"""`kafkaproof explain` of internal topics: the topic by the folder's name, a JSON line for each record, and misuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.pipeline.topic_damage import COMMIT, COMMITTED, METADATA, OFFSETS, TOPIC, batch_of, log_file, snapshot
+
+from kafkaproof.commands.explain import explain_command
+
+FIELDS = {"offset": 5, "leader_epoch": 1, "metadata": "m", "commit_timestamp": 7}
+
+
+def run(*args: str, given: bytes | None = None) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(explain_command, args, input=given)
+
+
+def lines(done: Result) -> list[dict[str, object]]:
+    """The printed JSON lines."""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_line_for_each_record(tmp_path: Path) -> None:
+    """Fields by name, a tombstone as null, remarks and errors where there are some, and control records."""
+    contents = ((COMMIT, COMMITTED), (COMMIT, None), (b"\0\x63", b"?"), (COMMIT, b"\0"))
+    path = log_file(tmp_path, OFFSETS, batch_of(7, *contents))
+    done = run("--records", str(path))
+    assert done.exit_code == 0
+    commit, tombstone, unknown, broken = lines(done)
+    key = {"group": "g", "topic": "t", "partition": 0}
+    assert commit == {
+        "offset": 7, "timestamp": 1_700_000_000_000, "type": "OffsetCommit", "version": 3, "key": key, "value": FIELDS,
+    }  # fmt: skip
+    assert (tombstone["key"], tombstone["value"], tombstone["version"]) == (key, None, None)
+    assert (unknown["type"], unknown["key"], unknown["value"]) == (99, "0063", "3f")
+    assert unknown["remarks"] == [
+        "record type 99 is unknown: the coordinator passes over the record (at key.type, byte 0; TOP-02)"
+    ]
+    assert broken["error"] == "the length claims 2 bytes, 1 are left (at value, byte 0; TOP-04)"
+    assert broken["value"] == "00"
+
+
+def test_snapshots_and_standard_input(tmp_path: Path) -> None:
+    """A snapshot needs no option, and bytes of standard input need --topic."""
+    path = log_file(tmp_path, METADATA, snapshot(TOPIC), "bootstrap.checkpoint")
+    named = run("--records", str(path))
+    assert [line.get("control", line.get("type")) for line in lines(named)] == [
+        "snapshot_header",
+        "TopicRecord",
+        "snapshot_footer",
+    ]
+    assert run("--records", "--topic", METADATA, "-", given=snapshot(TOPIC)).output == named.output
+    assert run("--records", "-", given=snapshot(TOPIC)).exit_code == 2
+
+
+def test_a_broken_batch_comes_after_what_can_be_read(tmp_path: Path) -> None:
+    """The records before it are printed, the error is a line on standard error, and the exit code is 1."""
+    broken = batch_of(1, (COMMIT, COMMITTED))[:-1] + b"?"
+    done = run("--records", str(log_file(tmp_path, OFFSETS, batch_of(0, (COMMIT, COMMITTED)) + broken)))
+    assert (done.exit_code, len(lines(done))) == (1, 1)
+    assert done.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("args", [(), ("--json",)])
+def test_every_byte_of_a_value_is_named(args: tuple[str, ...], tmp_path: Path) -> None:
+    """The explanation has the fields of the value; in a topic of users it has not."""
+    path = log_file(tmp_path, OFFSETS, batch_of(0, (COMMIT, COMMITTED)))
+    assert "commit_timestamp" in run(*args, str(path)).output
+    other = log_file(tmp_path, "orders", path.read_bytes())
+    assert "commit_timestamp" not in run(*args, str(other)).output
+    assert "commit_timestamp" in run(*args, "--topic", OFFSETS, str(other)).output
+
+
+def test_an_unknown_topic_is_misuse() -> None:
+    """One line, exit code 2, and the topics that there are."""
+    done = run("--topic", "orders", "--hex", "00")
+    assert done.exit_code == 2
+    assert "__consumer_offsets" in done.output

@@ -1,0 +1,199 @@
+"""Kafka-compatible brokers: how answers are judged, and that a broker which dies is started again."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_brokers.external import StartedBroker
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.scenarios.recorder import Recorder
+from kafka_brokers.wire import WireError
+from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
+from kafka_conformance.edges.brokers import CaseFinding, cell_of, judge_answers
+from kafka_conformance.judge.observation import Crashed, ScenarioAnswers
+from kafka_conformance.runner.broker import observe_scenario
+from kafka_corpus.case import Case, Expectation
+from kafka_corpus.scenario import NOW, Fetch, Produce, Scenario, StepAnswer
+from kafka_records import Batch, Record, encode
+from kafkaproof.cli import main
+
+TIME = 1_524_709_879_130
+
+
+def batch(*values: bytes, last: int | None = None, epoch: int = -1, codec: str = "none") -> bytes:
+    """A v2 batch with records of these values."""
+    records = tuple(Record(offset=at, timestamp=TIME, key=None, value=value) for at, value in enumerate(values))
+    end = len(values) - 1 if last is None else last
+    return encode(
+        Batch(
+            magic=2, base_offset=0, last_offset=end, max_timestamp=TIME, records=records,
+            partition_leader_epoch=epoch, compression=codec,  # type: ignore[arg-type]
+        )
+    )  # fmt: skip
+
+
+STORED = StepAnswer(base_offset=0, data=batch(b"a", b"b"))
+
+
+@pytest.mark.parametrize(
+    ("want", "have", "strict", "grade", "outcome"),
+    [
+        (STORED, STORED, False, None, ""),
+        (STORED, StepAnswer(base_offset=0, data=batch(b"a", b"b", epoch=7)), False, None, ""),
+        (STORED, StepAnswer(base_offset=0, data=batch(b"a", b"b", codec="gzip")), False, "INFO", "other form"),
+        (STORED, StepAnswer(base_offset=0, data=batch(b"a", b"c")), False, "FAIL", "other data"),
+        (STORED, StepAnswer(base_offset=0), False, "FAIL", "other data"),
+        (STORED, StepAnswer(base_offset=1, data=STORED.data), False, "FAIL", "other offset"),
+        (STORED, StepAnswer(error_code=2), False, "FAIL", "refuses"),
+        (STORED, StepAnswer(closed=True), False, "FAIL", "closes"),
+        (STORED, StepAnswer(silent=True), False, "FAIL", "no answer"),
+        (StepAnswer(error_code=2), STORED, False, "NON_STRICT", "accepts"),
+        (StepAnswer(error_code=2), STORED, True, "FAIL", "accepts"),
+        (StepAnswer(error_code=87), StepAnswer(error_code=-1), False, "INFO", "other error"),
+        (StepAnswer(error_code=87), StepAnswer(error_code=2), False, "NON_STRICT", "other error"),
+        (StepAnswer(error_code=87), StepAnswer(closed=True), False, "NON_STRICT", "closes"),
+        (StepAnswer(error_code=87), StepAnswer(silent=True), False, "HOSTILE", "no answer"),
+        (StepAnswer(log_append_time=NOW), StepAnswer(), False, "FAIL", "other time"),
+    ],
+)
+def test_answers_are_graded(want: StepAnswer, have: StepAnswer, strict: bool, grade: str | None, outcome: str) -> None:
+    """Other records are FAIL, leniency is NON_STRICT, another error INFO unless clients send again because of it."""
+    finding = judge_answers([Produce(data=b"")], [want], [have], strict=strict)
+    assert (finding and finding.grade, finding.outcome if finding else "") == (grade, outcome)
+
+
+def test_a_fetch_may_give_more_or_less_at_once() -> None:
+    """The same log cut at another place is no loss; under read_committed it must not go beyond Kafka's end."""
+    whole, half = StepAnswer(data=batch(b"a") + batch(b"b")), StepAnswer(data=batch(b"a"))
+    for want, have in ((whole, half), (half, whole)):
+        finding = judge_answers([Fetch()], [want], [have], strict=False)
+        assert finding is not None
+        assert finding.grade == "INFO"
+    beyond = judge_answers([Fetch(isolation="read_committed")], [half], [whole], strict=False)
+    assert beyond is not None
+    assert beyond.grade == "FAIL"
+
+
+def test_what_no_producer_sends_is_never_fail() -> None:
+    """Gaps between offsets, two batches at once and rests behind a batch are no user's data."""
+    plain = batch(b"a", b"b")
+    assert brokers.is_ordinary([Produce(data=plain)])
+    for odd in (batch(b"a", b"b", last=4), plain + plain, plain + b"\0\0", b""):
+        assert not brokers.is_ordinary([Produce(data=odd)])
+    flipped = plain[:-1] + bytes([plain[-1] ^ 1])
+    assert brokers.is_damaged([Produce(data=flipped)])
+    assert not brokers.is_damaged([Produce(data=plain)])
+
+
+def test_a_cell_is_its_gravest_finding() -> None:
+    """The cell names the gravest outcome and its first case; without a scenario it is not run."""
+    findings = {
+        "a": None,
+        "b": CaseFinding("NON_STRICT", "accepts", "step 1"),
+        "c": CaseFinding("FAIL", "other data", "step 2"),
+    }
+    cell = cell_of("sizes-kept", findings, {"d": "Produce 2 is not announced"})
+    assert (cell.grade, cell.outcome, cell.detail) == ("FAIL", "other data", "2 of 3 scenarios differ: step 2, in c")
+    assert cell.observed["not run"] == 1
+    assert cell_of("sizes-kept", {"a": None}, {}).grade == "PASS"
+    assert cell_of("sizes-kept", {}, {"d": "Produce 2 is not announced"}).grade == "not run"
+
+
+@pytest.mark.slow
+def test_rows_are_those_of_the_corpus() -> None:
+    """`kinds/brokers.toml` is what the corpus gives; `--check` fails on another text."""
+    assert broker_rows.main(["--check"]) == 0
+    assert broker_rows.main(["--chek"]) == 2
+
+
+def test_causes_name_known_columns() -> None:
+    """Each cause of the table is about a broker that has a recipe."""
+    ours = [cause for cause in edge_causes() if cause.kind == find_kind("brokers").id]
+    assert ours
+    assert {column for cause in ours for column in cause.columns} <= set(brokers.columns())
+
+
+# A broker that knows ApiVersions and Metadata, and ends on a Metadata request for the topic `die`.
+PLANTED = """
+import socket, struct, sys
+
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    peer, _ = listener.accept()
+    while head := peer.recv(4):
+        body = peer.recv(int.from_bytes(head, "big"))
+        key, _, correlation = struct.unpack_from(">hhi", body)
+        if b"die" in body:
+            sys.exit(3)
+        if key == 18:
+            answer = struct.pack(">hihhhhhh", 0, 2, 3, 0, 0, 18, 0, 0)
+        else:
+            answer = struct.pack(">iih9sii", 1, 0, 9, b"127.0.0.1", int(sys.argv[1]), 0)
+        peer.sendall(struct.pack(">ii", len(answer) + 4, correlation) + answer)
+"""
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> list[str]:
+    """The command line of a broker that dies."""
+    script = tmp_path / "planted.py"
+    script.write_text(PLANTED)
+    return [sys.executable, str(script), "{port}"]
+
+
+class Asking(Recorder):
+    """Asks for the metadata of a topic in place of a scenario."""
+
+    def __init__(self, broker: StartedBroker, topics: list[str]) -> None:
+        super().__init__(broker)
+        self.topics = topics
+
+    def play(self, scenario: Scenario) -> tuple[StepAnswer, ...]:  # noqa: ARG002 - as in the class
+        """Ask for the next topic."""
+        with self._broker.client() as client:
+            client.metadata([self.topics.pop(0)])
+        return (StepAnswer(),)
+
+
+def test_a_broker_that_dies_is_started_again(planted: list[str]) -> None:
+    """It gets another port, and answers again; at the end neither process nor folder is left."""
+    with StartedBroker(planted) as broker:
+        first = broker.bootstrap
+        assert broker.is_there()
+        with pytest.raises(WireError), broker.client() as client:
+            client.metadata(["die"])
+        assert not broker.is_there()
+        broker.restart()
+        assert broker.is_there()
+        assert (broker.starts, broker.bootstrap != first) == (2, True)
+        last = broker.bootstrap.rpartition(":")[2]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(last)), timeout=1)
+
+
+@pytest.mark.parametrize(("topics", "crashed", "starts"), [(["die", "die"], True, 3), (["die", "a"], False, 2)])
+def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed: bool, starts: int) -> None:
+    """A crash that happens again on a new broker is the case's; one that does not is not; the next case is answered."""
+    with StartedBroker(planted) as broker:
+        recorder = Asking(broker, [*topics, "b"])
+        case = Case(
+            id="area.case", title="", rules=(), area="area", op="append", input=Scenario(steps=(Produce(data=b""),)),
+            expect=Expectation("valid"),
+        )  # fmt: skip
+        assert isinstance(observe_scenario(recorder, broker, case), Crashed) is crashed
+        assert isinstance(observe_scenario(recorder, broker, case), ScenarioAnswers)
+        assert broker.starts == starts
+
+
+def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:
+    """One line says what it wrote; a program that is not there, and both options at once, are refused, too."""
+    with pytest.raises(NoBroker, match="ended before it answered.*no such setting"):
+        StartedBroker(["sh", "-c", "echo no such setting; exit 4", "{port}"])
+    with pytest.raises(NoBroker, match="is not there"):
+        StartedBroker(["no-such-broker", "{port}"])
+    done = CliRunner().invoke(main, ["broker", "certify", "--bootstrap", "127.0.0.1:1", "--start", "x {port}"])
+    assert (done.exit_code, "one of --bootstrap and --start" in done.output) == (2, True)
+    assert not list(tmp_path.iterdir())

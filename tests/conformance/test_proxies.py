@@ -1,0 +1,219 @@
+"""Proxies: one that passes frames on agrees in each row, and planted wrong ones fail in the row of their fault."""
+
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.conformance.tiny_proxy import TinyProxy, upper_case
+
+from kafka_brokers.wire.client import parse_address
+from kafka_conformance.edges import edge_causes, edge_results, find_kind, read_edge_result, unreviewed
+from kafka_conformance.edges import proxies as module
+from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
+from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, one_batch, record_changes
+from kafka_conformance.edges.running import CannotRunEdges
+from kafka_corpus.vectors import package_root
+from kafka_records import Header, decode, encode
+from kafkaproof.cli import kafkaproof
+
+KIND = find_kind("proxies")
+TINY = Path(__file__).with_name("tiny_proxy.py")
+PLAIN = one_batch(b"value", records=2)
+WITH_HEADERS = encode(
+    replace(
+        decode(PLAIN)[0],
+        records=tuple(each._replace(headers=(Header(b"h", None),)) for each in decode(PLAIN)[0].records),
+    )
+)
+DAMAGED = PLAIN.replace(b"value", b"vAlue", 1)
+
+
+@pytest.fixture(autouse=True)
+def few_payloads(monkeypatch):
+    """Some payloads in place of the corpus, and one large record in place of three."""
+    produced = {row: [Payload("plain", PLAIN)] for row in ROWS if row.startswith("produce-")}
+    produced["produce-headers"] = [Payload("headers", WITH_HEADERS)]
+    fetched = {row: [Payload("plain", PLAIN)] for row in ROWS if row.startswith("fetch-")}
+    fetched["fetch-damaged"] = [Payload("damaged", DAMAGED)]
+    monkeypatch.setattr(module, "produced_payloads", lambda: produced)
+    monkeypatch.setattr(module, "fetched_payloads", lambda: fetched)
+    monkeypatch.setattr(module, "LARGE", (3 << 19,))
+
+
+def _free_address():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return "{}:{}".format(*server.getsockname())
+
+
+def _grades(fault, rows=None, allow=()):
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream), fault=fault)
+    try:
+        with running_proxy(proxy.address, upstream=upstream, allow=allow) as check:
+            check.client._patient = 2
+            return {row.id: check(row) for row in KIND.row if rows is None or row.id in rows}
+    finally:
+        proxy.close()
+
+
+def test_rows_have_functions():
+    """Each row of the table has a function that fills it, and the other way round."""
+    assert [row.id for row in KIND.row] == list(ROWS)
+
+
+def test_pass_through_agrees():
+    """A proxy that passes frames on has the grade PASS in each row, but for addresses that it does not replace."""
+    cells = _grades("")
+    assert {row: cell.grade for row, cell in cells.items() if cell.grade != "PASS"} == {"metadata": "INFO"}
+    assert cells["pipelined"].observed["requests"] == 48
+
+
+@pytest.mark.parametrize(
+    ("fault", "row", "change", "unharmed"),
+    [
+        ("recompresses", "produce-v2", "compression", "fetch-v2"),
+        ("drops headers", "produce-headers", "headers", "produce-v2"),
+        ("hides errors", "produce-errors", "error code", "fetch-errors"),
+        ("reorders", "pipelined", "correlation id", "produce-v2"),
+        ("cuts", "produce-large", "connection closed", "produce-v2"),
+        ("repairs", "fetch-damaged", "repaired damage", "fetch-v2"),
+    ],
+)
+def test_planted_fault(fault, row, change, unharmed):
+    """A proxy with one fault fails in the row of that fault, by its name, and in no row that it does not touch."""
+    cells = _grades(fault, {row, unharmed})
+    assert cells[row].grade == "FAIL"
+    assert change in cells[row].observed["changes"]
+    assert cells[unharmed].grade == "PASS"
+
+
+def test_declared_change():
+    """A filter that changes values passes if that is declared, and fails if another change is."""
+    rows = {"produce-headers", "round-trip"}
+    assert {cell.outcome for cell in _grades("upper case", rows, ["values"]).values()} == {"values as declared"}
+    assert {cell.grade for cell in _grades("upper case", rows, ["keys"]).values()} == {"FAIL"}
+
+
+def _with(**fields):
+    batch = decode(PLAIN)[0]
+    return encode(replace(batch, **fields))
+
+
+@pytest.mark.parametrize(
+    ("after", "names"),
+    [
+        (PLAIN, set()),
+        (upper_case(PLAIN), {"values"}),
+        (WITH_HEADERS, {"headers"}),
+        (_with(compression="gzip"), {"compression"}),
+        (_with(producer_id=5, producer_epoch=0, base_sequence=0), {"producer"}),
+        (_with(partition_leader_epoch=4), {"batch header"}),
+        (one_batch(b"value"), {"number of records", "batch header"}),
+        (DAMAGED, {"damaged records"}),
+        (PLAIN + b"\0", {"encoding"}),
+        (None, {"number of records"}),
+    ],
+)
+def test_names_of_changes(after, names):
+    """Each difference between record bytes has its name."""
+    assert record_changes(PLAIN, after) == names
+    assert names <= set(RECORD_CHANGES)
+
+
+def test_grade_is_that_of_the_gravest_change():
+    """One FAIL among requests with a weaker finding makes the cell a FAIL; a declared change is none."""
+    tally = ProxyTally(frozenset({"values"}))
+    tally.add("one", {"client id"})
+    tally.add("two", {"values", "encoding"})
+    assert tally.cell("acks").grade == "NON_STRICT"
+    tally.add("three", {"keys"})
+    cell = tally.cell("acks")
+    assert (cell.grade, cell.outcome) == ("FAIL", "client id, keys")
+
+
+@pytest.mark.parametrize(
+    ("what", "upstream", "words"),
+    [
+        ("127.0.0.1:1", "", "--upstream"),
+        ("some proxy", "", "{upstream}"),
+        ("python -c pass {upstream} {listen}", "", "the proxy ended"),
+        ("/does/not/exist {upstream} {listen}", "", "the proxy ended"),
+    ],
+)
+def test_proxy_that_cannot_run(what, upstream, words):
+    """A proxy that cannot be started, or whose broker's address is missing, is one clear line."""
+    with (
+        pytest.raises(CannotRunEdges, match=words),
+        running_proxy(what.replace("python", sys.executable), upstream=upstream),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(("fault", "row", "code"), [("", "fetch-partial", 0), ("hides errors", "produce-errors", 1)])
+def test_certify_a_running_proxy(tmp_path, fault, row, code):
+    """`certify proxy:HOST:PORT --upstream` writes the result of the table, and exits with 1 after a FAIL."""
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream), fault=fault)
+    words = ["certify", f"proxy:{proxy.address}", "--upstream", upstream, "--only", row, "--report", str(tmp_path)]
+    try:
+        done = CliRunner().invoke(kafkaproof, words)
+    finally:
+        proxy.close()
+    assert done.exit_code == code, done.output
+    (written,) = (tmp_path / "edges" / "proxies").iterdir()
+    assert list(read_edge_result(written).cells) == [row]
+    assert ("error code" in done.output) == bool(code)
+
+
+@pytest.mark.parametrize(
+    "words", [["kafka-python", "--allow", "values"], ["proxy:a:1", "proxy:b:2"], ["proxy:a:1", "--allow", "v"]]
+)
+def test_certify_refuses(words):
+    """Options of proxies without one, two proxies and an unknown change are errors of usage."""
+    assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
+
+
+@pytest.mark.slow
+def test_certify_starts_a_proxy(tmp_path):
+    """`certify proxy:COMMAND` starts the proxy in the current folder."""
+    command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
+    done = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+
+
+def test_broker_survives_garbage():
+    """Garbage on a connection closes that connection only."""
+    with ScriptedBroker() as broker:
+        for garbage in (b"\xff" * 64, b"\0\0\0\4\0\0\0\0", b"GET / HTTP/1.1\r\n\r\n"):
+            with socket.create_connection((broker.host, broker.port), timeout=5) as connection:
+                connection.sendall(garbage)
+                assert connection.recv(10) == b""
+
+
+def test_causes_name_known_proxies():
+    """Reviewed causes of this table belong to proxies that can be certified by name."""
+    named = {column for cause in edge_causes() if cause.kind == "proxies" for column in cause.columns}
+    assert named <= set(columns())
+
+
+def test_kept_findings_have_causes():
+    """Each FAIL in the kept results has a reviewed cause."""
+    kept = edge_results(package_root().parents[1] / "results").get("proxies", [])
+    assert len(kept) >= 3
+    assert [(result.label, cell.row) for _, result, cell in unreviewed({"proxies": kept})] == []
+
+
+@pytest.mark.testees
+@pytest.mark.java
+def test_kroxylicious_passes_and_fails():
+    """The real proxy passes records on, and does not find acks=0 before Produce 9."""
+    with opened("kroxylicious") as check:
+        cells = {row.id: check(row) for row in KIND.row if row.id in {"produce-headers", "round-trip", "acks"}}
+    assert {row: cell.grade for row, cell in cells.items()} == {
+        "produce-headers": "PASS",
+        "round-trip": "PASS",
+        "acks": "FAIL",
+    }
