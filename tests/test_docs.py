@@ -49,6 +49,7 @@ RUN_HERE = {
         {0},
         "no outcome depends on the version",
     ),
+    "kafkaproof edges list": ({0}, "fetch-versions"),
     "kafkaproof corpus trace": ({0}, "tested by cases"),
     "kafkaproof corpus trace --check": ({0}, "0 gaps"),
     "kafkaproof edges show proxies": ({0}, "kroxylicious"),

@@ -91,8 +91,9 @@ GROUP_VERSIONS: Final[Versions] = {
 }
 # All versions from 0.8 to 4.4.
 EVERY_VERSION: Final[Versions] = {api: (api.oldest, api.newest) for api in GROUP_VERSIONS}
-# The environment variable that names the newest Fetch version for consumers.
+# The environment variables that name the newest Fetch version for consumers, and the newest Produce version.
 FETCH_VERSION: Final = "KAFKAPROOF_FETCH_VERSION"
+PRODUCE_VERSION: Final = "KAFKAPROOF_PRODUCE_VERSION"
 # The first Fetch version with sessions.
 SESSIONS: Final = 7
 MEMBER: Final = "kafkaproof-member"
@@ -104,16 +105,29 @@ def with_fetch_version(versions: Versions, newest: int) -> Versions:
     Raises:
         ValueError: no release has such a Fetch version.
     """
-    api = tables.FETCH
-    if not api.oldest <= newest <= api.newest:
-        raise ValueError(f"there is no Fetch version {newest}: they are {api.oldest} to {api.newest}")
+    check_version(tables.FETCH, newest)
     # Clients learn topic ids from Metadata 10 and later, and some take other versions from what Metadata has.
-    return {**versions, api: (api.oldest, newest)}
+    return {**versions, tables.FETCH: (tables.FETCH.oldest, newest)}
+
+
+def check_version(api: Api, version: int) -> None:
+    """Raise `ValueError` if no release has that *version* of *api*."""
+    if not api.oldest <= version <= api.newest:
+        raise ValueError(f"there is no {api.name} version {version}: they are {api.oldest} to {api.newest}")
 
 
 def wanted_fetch_version() -> int | None:
     """The Fetch version that the environment wants of consumers; None if it wants none."""
-    value = os.environ.get(FETCH_VERSION, "")
+    return _wanted_version(FETCH_VERSION)
+
+
+def wanted_produce_version() -> int | None:
+    """The Produce version that the environment wants of producers; None if it wants none."""
+    return _wanted_version(PRODUCE_VERSION)
+
+
+def _wanted_version(variable: str) -> int | None:
+    value = os.environ.get(variable, "")
     return int(value) if value else None
 
 
@@ -125,6 +139,11 @@ def topic_id_of(name: str) -> UUID:
 def magic_of_fetch(version: int) -> int:
     """The magic that clients of a fetch version can read: from 2 on v1, from 4 on v2 (KIP-32, KIP-98)."""
     return 2 if version >= 4 else 1 if version >= 2 else 0
+
+
+def magic_of_produce(version: int) -> int:
+    """The magic that producers write in a produce version: v1 in 2, v2 from 3 on (KIP-32, KIP-98)."""
+    return min(max(version - 1, 0), 2)
 
 
 def versions_response(offered: Versions, *, error_code: int = 0) -> Message:
@@ -486,12 +505,14 @@ class FakeBroker:
         client: name and version of the last client, if it sent them.
         producer: the id and epoch that the next producer gets.
         fetched: how many fetches came in each version.
+        produced: how many produce requests came in each version.
     """
 
     def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1, sessions: bool = False) -> None:
         self.client = ConnectionHandler()
         self.producer = (0, 0)
         self.fetched: Counter[int] = Counter()
+        self.produced: Counter[int] = Counter()
         self._versions = versions
         self._sessions = FetchSessions() if sessions else None
         self._topic_names: dict[UUID, str] = {}
@@ -599,8 +620,10 @@ class FakeBroker:
         if api.is_flexible(version):
             _, at = schema.compile_fields((), 0, flexible=True).read(frame, at)
         request, _ = schema.side(api, version, "request").read(frame, at)
-        if api is tables.PRODUCE and self._catch(request) == 0:
-            return None
+        if api is tables.PRODUCE:
+            self.produced[version] += 1
+            if self._catch(request) == 0:
+                return None
         return _response(api, version, correlation_id, self._answer(api, version, request))
 
     # Answers

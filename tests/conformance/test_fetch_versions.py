@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,11 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_brokers.fake_broker import FETCH_VERSION
+from kafka_conformance.edges import edge_results, read_edge_result, result_path, unreviewed
 from kafka_conformance.process import starting
 from kafka_conformance.runner.fetch_versions import (
-    BadFetchVersions,
+    BadVersions,
+    ClientByVersion,
     compare_versions,
-    parse_fetch_versions,
+    parse_versions,
+    version_cells,
     versions_document,
     versions_lines,
     with_versions,
@@ -25,18 +29,20 @@ from kafka_conformance.runner.smoke import smoke
 from kafka_conformance.testees import interface
 from kafka_conformance.testees.client_parts import ConsumerBroker, narrowed, sent_in
 from kafka_conformance.testees.connection import BadConnect
-from kafka_conformance.testees.known import check_connect, connect, plain_name, split_fetch_version
+from kafka_conformance.testees.known import check_connect, connect, plain_name, split_version
 from kafka_conformance.testees.protocol import Capability, CodecAnswer, HelloRefusal
 from kafka_conformance.testees.serve import reply_to
 from kafkaproof.commands.certify import certify_testees
 
 ONE = "v1_message.crc_above_int32"
+ROOT = Path(__file__).resolve().parents[2]
+WRITTEN = "v2_attributes.writer_names_the_codec*none*"
 
 
 @given(st.sets(st.integers(0, 18), min_size=1))
 def test_a_list_of_versions_is_read_back(versions: set[int]) -> None:
     """In any order, ascending and each once."""
-    assert parse_fetch_versions(",".join(map(str, versions))) == tuple(sorted(versions))
+    assert parse_versions("fetch", ",".join(map(str, versions))) == tuple(sorted(versions))
 
 
 @pytest.mark.parametrize(
@@ -55,18 +61,18 @@ def test_a_list_of_versions_is_read_back(versions: set[int]) -> None:
 def test_a_bad_list_is_refused(text: str, why: str | None) -> None:
     """With the part that is none."""
     if why is None:
-        assert parse_fetch_versions(text) == (12,)
+        assert parse_versions("fetch", text) == (12,)
         return
-    with pytest.raises(BadFetchVersions) as caught:
-        parse_fetch_versions(text)
+    with pytest.raises(BadVersions) as caught:
+        parse_versions("fetch", text)
     assert why in str(caught.value)
 
 
 def test_connect_strings_with_a_version() -> None:
     """The version is the last part, after a release, and its name is that of the row."""
-    assert with_versions(["a", "b@1"], (4, 12)) == ["a+fetch4", "a+fetch12", "b@1+fetch4", "b@1+fetch12"]
-    assert [split_fetch_version(each) for each in ("b@1+fetch4", "c++", "fetch:x +fetch7")] == [
-        ("b@1", 4), ("c++", None), ("fetch:x ", 7),
+    assert with_versions(["a", "b@1"], "fetch", (4, 12)) == ["a+fetch4", "a+fetch12", "b@1+fetch4", "b@1+fetch12"]
+    assert [split_version(each) for each in ("b@1+fetch4", "c++", "fetch:x +fetch7")] == [
+        ("b@1", "fetch", 4), ("c++", "", None), ("fetch:x ", "fetch", 7),
     ]  # fmt: skip
     assert plain_name("kafka-python-client@3.0.1+fetch4") == "kafka-python-client"
 
@@ -250,9 +256,90 @@ def test_clients_that_get_nothing_are_refused(
     assert reply.error.message == why
 
 
+def test_a_producer_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path) -> None:
+    """kafka-python writes the same in Produce 3 and 9, and has no Produce 13; the table of edges has a row for each."""
+    names = ["kafka-python-client", "--produce-versions", "3,9,13", "--only", WRITTEN, "--report", str(tmp_path)]
+    done = CliRunner().invoke(certify_testees, names)
+    column = read_edge_result(result_path(tmp_path, "produce-versions", "kafka-python-client"))
+
+    assert done.exit_code == 0, done.output
+    assert "it produces in version 9, not in 13" in done.output
+    assert "kafka-python-client: 1 cases in Produce 3, 1 cases in Produce 9, 0 cases in Produce 13" in done.output
+    assert [(cell.row, cell.grade, cell.outcome) for cell in column.cells.values()] == [
+        ("produce-3", "PASS", "same"),
+        ("produce-9", "PASS", "same"),
+        ("produce-13", "not run", "not spoken"),
+    ]
+
+
+def test_a_version_that_is_worse_than_another_has_the_grade_of_its_findings() -> None:
+    """Cases that are worse in a version than in the best one count; those that no version reads do not."""
+    outcomes = {"a": {4: "agree", 12: "wrong_data"}, "b": {4: "hang", 12: "rejects_valid"}, "c": {4: "crash"}}
+    client = ClientByVersion("x", "fetch", (4, 12, 17), {4: 3, 12: 2, 17: 0}, outcomes)
+    four, twelve, missing = version_cells(client, {4: {"b": "INFO"}, 12: {"a": "FAIL"}}, {17: "no such version"})
+
+    assert (four.row, four.grade, four.outcome) == ("fetch-4", "INFO", "worse on 1")
+    assert (twelve.grade, twelve.detail, twelve.observed) == (
+        "FAIL",
+        "a: wrong_data in 12, agree in 4",
+        {"compared": 2, "worse": 1, "cases": ["a"]},
+    )
+    assert (missing.grade, missing.detail) == ("not run", "no such version")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("kafka-python+produce4", "kafka-python produces nothing: clients on a fake broker are kafka-python-client, "),
+        ("fetch:x+produce4", "produces nothing"),
+        ("kafka-python-client+produce14", "there is no Produce version 14"),
+    ],
+)
+def test_only_clients_have_produce_versions(text: str, why: str) -> None:
+    """A codec, a command that only consumes, or a version that no release has, is refused before anything starts."""
+    with pytest.raises(BadConnect) as caught:
+        check_connect(text)
+    assert why in str(caught.value)
+
+
+def test_versions_of_one_request_at_a_time() -> None:
+    """The tables of Fetch and of Produce are two runs."""
+    done = CliRunner().invoke(
+        certify_testees, ["kafka-python-client", "--fetch-versions", "4", "--produce-versions", "3"]
+    )
+
+    assert (done.exit_code, "take one of them" in done.output) == (2, True)
+
+
 def test_the_environment_of_a_user_chooses_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run without a Fetch version is the same for every user."""
     monkeypatch.setenv(FETCH_VERSION, "4")
 
     assert starting.testee_environment(connect("kafka-python-client"))[FETCH_VERSION] == ""
     assert starting.testee_environment(connect("kafka-python-client+fetch7"))[FETCH_VERSION] == "7"
+
+
+def page_lines(kind: str) -> Iterator[str]:
+    """The lines of the table in docs/fetch-versions.md, by the kept results of *kind*."""
+    for result in edge_results(ROOT / "results")[kind]:
+        cells = {int(row.rpartition("-")[2]): cell for row, cell in result.cells.items()}
+        ran = {version: cell for version, cell in sorted(cells.items()) if cell.grade != "not run"}
+        worse = {version: cell for version, cell in ran.items() if cell.grade != "PASS"}
+        differs = "none" if len(ran) > 1 else "-"
+        if worse:
+            most = max(worse.values(), key=lambda cell: cell.observed["worse"])
+            differs = f"{most.outcome} in {', '.join(map(str, worse))}: {most.grade}"
+        release = result.header.version.partition(" ")[0]
+        name = f"{result.header.column.partition('@')[0]} {release}"
+        cases = max(cell.observed["compared"] for cell in ran.values())
+        yield f"| {name} | {', '.join(map(str, ran))} | {cases} | {differs} |"
+
+
+@pytest.mark.parametrize("kind", ["fetch-versions", "produce-versions"])
+def test_the_page_has_the_kept_columns(kind: str) -> None:
+    """Each line of the tables is that of a kept result, and every grave finding has a reviewed cause."""
+    page = (ROOT / "docs" / "fetch-versions.md").read_text(encoding="utf-8")
+    results = edge_results(ROOT / "results")
+
+    assert [line for line in page_lines(kind) if line not in page.splitlines()] == []
+    assert list(unreviewed({kind: results[kind]})) == []

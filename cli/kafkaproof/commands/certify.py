@@ -23,6 +23,7 @@ import click
 from kafka_brokers.progress import Progress, progress_of
 from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
 from kafka_conformance.edges.relay import RECORD_CHANGES
+from kafka_conformance.edges import FORMAT, EdgeHeader, EdgeWriter, result_path
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.certificate import ORIGINS, SELF
@@ -31,10 +32,11 @@ from kafka_conformance.reports.profiles import PassCriteria, finding_causes
 from kafka_conformance.reports.summary import Report
 from kafka_conformance.runner import bisect, deviations, keeping, results
 from kafka_conformance.runner.fetch_versions import (
-    BadFetchVersions,
+    BadVersions,
     ClientByVersion,
     compare_versions,
-    parse_fetch_versions,
+    parse_versions,
+    version_cells,
     versions_document,
     versions_lines,
     with_versions,
@@ -52,7 +54,7 @@ from kafka_conformance.testees.known import (
     connect,
     find_testee,
     known_testees,
-    split_fetch_version,
+    split_version,
     testee_at,
 )
 from kafka_conformance.testees.published import newest, releases
@@ -351,28 +353,55 @@ def _write(made: History, settings: CertifySettings) -> None:
     (settings.folder / PAGE).write_text(history_page(made), encoding="utf-8")
 
 
-VERSIONS_FILE: Final = "fetch-versions.json"
-
-
-def certify_fetch_versions(
-    names: Sequence[str], versions: Sequence[int], cases: Sequence[Case], settings: CertifySettings
+def certify_versions(
+    names: Sequence[str], request: str, versions: Sequence[int], cases: Sequence[Case], settings: CertifySettings
 ) -> int:
-    """Run each client through each Fetch version, show and write what depends on it; give the exit code."""
+    """Run each client through each version of *request*, show and write what depends on it; give the exit code."""
     for name in names:
-        if split_fetch_version(name)[1] is not None:
-            raise click.UsageError(f"{name} and --fetch-versions both name versions: say one of them")
-        _check_name(f"{name}+fetch{versions[0]}")
-    done = certify_several(with_versions(names, versions), cases, settings)
+        if split_version(name)[2] is not None:
+            raise click.UsageError(f"{name} and --{request}-versions both name versions: say one of them")
+        _check_name(f"{name}+{request}{versions[0]}")
+    if request == "produce":
+        cases = [case for case in cases if case.op == "encode"]
+    done = certify_several(with_versions(names, request, versions), cases, settings)
     made = compare_versions([(each.name, each.made.results if each.made else None) for each in done])
     document = versions_document(made)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    (settings.folder / VERSIONS_FILE).write_bytes(indented_json(document))
+    (settings.folder / f"{request}-versions.json").write_bytes(indented_json(document))
+    for client in made:
+        _write_version_edges(client, done, settings.folder)
     if settings.as_json:
-        say_json({"fetch_versions": document, "testees": [each.document for each in done]})
+        say_json({f"{request}_versions": document, "testees": [each.document for each in done]})
     else:
         click.echo()
         click.echo("\n".join(versions_lines(made)))
     return exit_code(counting_versions(done, made), lenient=False)
+
+
+def _write_version_edges(client: ClientByVersion, done: Sequence[CertifyOutcome], folder: Path) -> None:
+    """Write the comparison of one client as a column of the table of edges."""
+    by_version = {
+        version: each
+        for each in done
+        for name, request, version in [split_version(each.name)]
+        if (name, request) == (client.name, client.request) and version is not None
+    }
+    ran = {version: each.made for version, each in by_version.items() if each.made}
+    if not ran:
+        return
+    grades = {
+        version: {found.line.case: found.graded.grade for found in made.profiled.findings}
+        for version, made in ran.items()
+    }
+    whys = {version: each.why for version, each in by_version.items() if each.made is None}
+    kind, testee = f"{client.request}-versions", next(iter(ran.values())).results.header.testee
+    header = EdgeHeader(
+        format=FORMAT, kind=kind, column=client.name, version=str(testee["version"]),
+        date=datetime.now(UTC).date().isoformat(),
+    )  # fmt: skip
+    writer = EdgeWriter(result_path(folder, kind, client.name), header, again=True)
+    for cell in version_cells(client, grades, whys):
+        writer.add(cell)
 
 
 def counting_versions(done: Sequence[CertifyOutcome], clients: Sequence[ClientByVersion]) -> list[CertifyOutcome]:
@@ -383,7 +412,7 @@ def counting_versions(done: Sequence[CertifyOutcome], clients: Sequence[ClientBy
     by_name = {each.name: each for each in clients}
     counting = []
     for each in done:
-        name, version = split_fetch_version(each.name)
+        name, _, version = split_version(each.name)
         client = by_name[name]
         silent = version is not None and not client.compared[version] and (each.refused or each.made is not None)
         if not (silent and client.spoken):
@@ -560,10 +589,10 @@ def _supported(_ctx: click.Context, _parameter: click.Parameter, text: str) -> S
         raise click.BadParameter(str(error)) from error
 
 
-def _fetch_versions(_ctx: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+def _versions(_ctx: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
     try:
-        return () if text is None else parse_fetch_versions(text)
-    except BadFetchVersions as error:
+        return () if text is None else parse_versions(str(parameter.name).partition("_")[0], text)
+    except BadVersions as error:
         raise click.BadParameter(str(error)) from error
 
 
@@ -589,8 +618,12 @@ formats_option = click.option(
     help="The last N releases of one known testee: since when is each finding there?",
 )  # fmt: skip
 @click.option(
-    "--fetch-versions", callback=_fetch_versions, metavar="N,…",
+    "--fetch-versions", callback=_versions, metavar="N,…",
     help="Send each case to a client through each of these Fetch versions: which outcomes depend on it?",
+)  # fmt: skip
+@click.option(
+    "--produce-versions", callback=_versions, metavar="N,…",
+    help="Have a client produce each batch through each of these Produce versions: which bytes depend on it?",
 )  # fmt: skip
 @click.option(
     "--bisect", "bisected", metavar="CASE",
@@ -641,6 +674,8 @@ def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
     variants: int | None, seed: str | None, fetch_versions: tuple[int, ...],
     bisected: str | None, first: str | None, latest: str | None, upstream: str, allow: tuple[str, ...], **options: Any,
+    variants: int | None, seed: str | None, fetch_versions: tuple[int, ...], produce_versions: tuple[int, ...],
+    bisected: str | None, first: str | None, latest: str | None, **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
@@ -670,6 +705,12 @@ def certify_testees(
     if settings.draft:
         _check_draft(settings, settings.draft, one_run=len(testees) == 1 and not fetch_versions)
     _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
+    request, versions = _request_versions(fetch_versions, produce_versions)
+    if settings.draft and (len(testees) != 1 or versions):
+        raise click.UsageError("--write-deviations is for one run of one testee")
+    if settings.draft and settings.only and settings.draft.exists():
+        raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
+    _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=request)
     if any(each is not None for each in (first, latest, bisected)):
         case = _one_case(bisected)
         sys.exit(certify_bisect(_one_known(testees, "--bisect"), case, (first, latest), settings))
@@ -678,9 +719,9 @@ def certify_testees(
         _check_name(name)
     if last is not None:
         sys.exit(certify_history(_one_known(testees, "--history"), last, cases, settings))
-    if fetch_versions:
+    if request:
         clients = list(testees) or [known.name for known in known_testees() if known.fetches]
-        sys.exit(certify_fetch_versions(clients, fetch_versions, cases, settings))
+        sys.exit(certify_versions(clients, request, versions, cases, settings))
     done = certify_several(list(testees) or [known.name for known in known_testees()], cases, settings)
     if as_json:
         say_json({"testees": [each.document for each in done]})
@@ -697,11 +738,20 @@ def _check_draft(settings: CertifySettings, draft: Path, *, one_run: bool) -> No
 
 def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: bool) -> None:
     """Refuse options of `--bisect`, `--history` and `--fetch-versions` that exclude each other."""
+def _request_versions(fetch: tuple[int, ...], produce: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    """The request whose versions are compared, and the versions; both empty for a plain run."""
+    if fetch and produce:
+        raise click.UsageError("--fetch-versions and --produce-versions are two runs: take one of them")
+    return ("produce", produce) if produce else ("fetch" if fetch else "", fetch)
+
+
+def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: str) -> None:
+    """Refuse options that exclude each other: `--bisect`, `--history`, and the request of *versions*."""
     if bisected and (settings.only or history):
         raise click.UsageError("--bisect is for one case: neither --only nor --history goes with it")
     option = "--bisect" if bisected else "--history"
     if versions and (bisected or history):
-        raise click.UsageError(f"{option} compares releases, --fetch-versions compares versions: take one of them")
+        raise click.UsageError(f"{option} compares releases, --{versions}-versions compares versions: take one of them")
     if settings.draft and (bisected or history):
         raise click.UsageError(f"--write-deviations is for one run, and {option} runs several releases")
 
@@ -717,11 +767,11 @@ def _one_case(bisected: str | None) -> Case:
 
 
 def _one_known(testees: tuple[str, ...], option: str) -> KnownTestee:
-    """The testee that *option* takes, named without a release, a Fetch version or a scheme."""
+    """The testee that *option* takes, named without a release, a version of a request or a scheme."""
     for name in testees:
         _check_name(name)
     name = testees[0] if len(testees) == 1 else ""
-    is_plain = name and not {":", "@"} & set(name) and split_fetch_version(name)[1] is None
+    is_plain = name and not {":", "@"} & set(name) and split_version(name)[2] is None
     known = find_testee(name) if is_plain else None
     if known is None or (known.module and known.distribution == OURS):
         raise click.UsageError(f"{option} takes the name of one known testee that has releases")

@@ -13,7 +13,8 @@ one line of JSON for each request, and answers with one:
 out, so that a client whose default is another sets its option.  A `batch` with a
 producer id is for an idempotent producer; the broker assigns the id and the epoch.
 
-The magic that a producer writes follows from the versions that its broker offers.
+The magic that a producer writes follows from the versions that its broker offers; the environment may want a Produce
+version (`fake_broker.PRODUCE_VERSION`).
 """
 
 from __future__ import annotations
@@ -25,10 +26,16 @@ from typing import NoReturn
 import msgspec
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker import GROUP_VERSIONS, VERSIONS_BY_MAGIC, FakeBroker
+from kafka_brokers.fake_broker import GROUP_VERSIONS, VERSIONS_BY_MAGIC
 from kafka_conformance.process.fetch_client import BadLine, LongRunningClient
 from kafka_conformance.testees import serve
-from kafka_conformance.testees.client_parts import ConsumerBroker, check_expressible, one_request, producer_limits
+from kafka_conformance.testees.client_parts import (
+    ConsumerBroker,
+    ProducerBroker,
+    check_expressible,
+    one_request,
+    producer_limits,
+)
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer
 from kafka_corpus.wire import WireBatch, from_wire
@@ -44,7 +51,7 @@ class ClientTestee:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._broker = ConsumerBroker(versions=GROUP_VERSIONS)
-        self._writers: dict[int, FakeBroker] = {}
+        self._writers: dict[int, ProducerBroker] = {}
         self._client = LongRunningClient(command, self._broker.address)
         self._number = 0
         hello = self._client.hello()
@@ -101,10 +108,10 @@ class ClientTestee:
             raise CodecError("malformed", answer.error.message)
         return broker.caught()
 
-    def _writer(self, magic: int) -> FakeBroker:
+    def _writer(self, magic: int) -> ProducerBroker:
         """The broker of a release that takes *magic*.  The topic is listed, as some clients produce to no other."""
         if magic not in self._writers:
-            self._writers[magic] = FakeBroker(versions=VERSIONS_BY_MAGIC[magic])
+            self._writers[magic] = ProducerBroker(magic)
             self._writers[magic].serve(TOPIC, b"")
         return self._writers[magic]
 

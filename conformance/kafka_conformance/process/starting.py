@@ -29,7 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Final, Protocol
 
-from kafka_brokers.fake_broker import FETCH_VERSION
+from kafka_brokers.fake_broker import FETCH_VERSION, PRODUCE_VERSION
 from kafka_conformance.process import fork_server, spawn_server
 from kafka_conformance.process.descendants import Enclosure
 from kafka_conformance.process.memory import ADDRESS_SPACE
@@ -48,8 +48,8 @@ _BRIEF: Final = {"RUST_BACKTRACE": "0"}
 
 
 def testee_environment(connection: ConnectionSpec) -> dict[str, str]:
-    """Our own variables, and those of *connection*; neither last words nor Fetch versions depend on who starts us."""
-    return os.environ | _BRIEF | {FETCH_VERSION: ""} | dict(connection.environment)
+    """Our own variables, and those of *connection*: no user's setting of last words or versions counts."""
+    return os.environ | _BRIEF | {FETCH_VERSION: "", PRODUCE_VERSION: ""} | dict(connection.environment)
 
 
 def limited_command(connection: ConnectionSpec, argv: Sequence[str], enter: str = ":") -> list[str]:

@@ -35,7 +35,7 @@ from kafka_conformance.runner import kept_results
 from kafka_conformance.runner.keeping import reserved
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.known import split_fetch_version
+from kafka_conformance.testees.known import split_version
 
 # The file that shows that a folder is a site, which the next build may replace.
 MARK: Final = "site.json"
@@ -74,14 +74,14 @@ def version_key(version: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def stored_runs(paths: Iterable[Path]) -> list[StoredRun]:
-    """Every result file among *paths*; those of a client in one Fetch version are left out, as of a part.
+    """Every result file among *paths*; those of a client in one Fetch or Produce version are left out, as of a part.
 
     Raises:
         Unusable: one of them is no result, or there is none.
     """
     stored = [_stored(path) for path in collecting.files(paths)]
     connects = [str(each.results.header.testee.get("connect", "")) for each in stored]
-    return [each for each, connect in zip(stored, connects, strict=True) if split_fetch_version(connect)[1] is None]
+    return [each for each, connect in zip(stored, connects, strict=True) if split_version(connect)[2] is None]
 
 
 def _stored(path: Path) -> StoredRun:

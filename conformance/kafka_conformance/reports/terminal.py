@@ -28,7 +28,7 @@ from kafka_conformance.reports.profiles import ProfileGrade, ProfileResult, perc
 from kafka_conformance.reports.summary import Finding, Report
 from kafka_conformance.runner.results import ResultLine, VariantCheck
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.known import split_fetch_version
+from kafka_conformance.testees.known import split_version
 
 # Lines are not wrapped when the output is a pipe.
 PIPED_WIDTH: Final = 4000
@@ -136,8 +136,8 @@ def _side_by_side(reports: Sequence[Report], on: Console) -> Table:
 def _in_a_line(report: Report, shown: Sequence[str]) -> Iterator[Text]:
     testee, footer = report.results.header.testee, report.results.footer
     results: dict[str, ProfileResult] = {result.profile: result for result in report.profiled.profiles}
-    _, newest = split_fetch_version(str(testee.get("connect", "")))
-    through = "" if newest is None else f" Fetch {newest}"
+    _, request, newest = split_version(str(testee.get("connect", "")))
+    through = "" if newest is None else f" {request.capitalize()} {newest}"
     yield Text(printable(f"{row_name(testee)} {str(testee['version']).partition(' ')[0]}{through}"))
     for profile in shown:
         ran = profile in results and results[profile].required

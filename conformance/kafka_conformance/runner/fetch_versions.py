@@ -1,21 +1,24 @@
-"""Results of one client through several Fetch versions, side by side: which cases depend on the version.
+"""Results of one client through several Fetch or Produce versions, side by side: which cases depend on the version.
 
-A case that no broker sends in a version was not run in it, and is compared in the others.
+A case that has no place in a version was not run in it, and is compared in the others.  The comparison of a client is
+a column of the table of edges `fetch-versions` or `produce-versions`, with a row for each version.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from kafka_brokers.fake_broker import VERSIONS, with_fetch_version
-from kafka_conformance.judge.verdict import OPEN
+from kafka_brokers.fake_broker import check_version
+from kafka_conformance.edges import EdgeCell, said
+from kafka_conformance.judge.grade import Grade, grade_rank
+from kafka_conformance.judge.verdict import OPEN, SEVERITIES
 from kafka_conformance.runner.results import Results
 from kafka_conformance.sanitize import printable
-from kafka_conformance.testees.known import split_fetch_version
+from kafka_conformance.testees.known import REQUESTS, split_version
 
 # Outcomes of cases that were not run.
 NOT_RUN: Final = frozenset(OPEN) - {"flaky"}
@@ -23,8 +26,8 @@ NOT_RUN: Final = frozenset(OPEN) - {"flaky"}
 SHOWN: Final = 20
 
 
-class BadFetchVersions(ValueError):
-    """Not a list of Fetch versions."""
+class BadVersions(ValueError):
+    """Not a list of versions of the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +35,15 @@ class ClientByVersion:
     """One client.
 
     Attributes:
-        name: its connect string without a Fetch version.
+        name: its connect string without a version.
+        request: `fetch` or `produce`.
         versions: those that were wanted, ascending.
         compared: how many cases ran in each version.
         differing: by case the outcome in each version in which it ran, where they are not all the same.
     """
 
     name: str
+    request: str
     versions: tuple[int, ...]
     compared: dict[int, int]
     differing: dict[str, dict[int, str]]
@@ -49,58 +54,103 @@ class ClientByVersion:
         return tuple(version for version in self.versions if self.compared[version])
 
 
-def parse_fetch_versions(text: str) -> tuple[int, ...]:
-    """Fetch versions separated by commas, ascending and each once; `4-7` is a range.
+def parse_versions(request: str, text: str) -> tuple[int, ...]:
+    """Versions of *request* separated by commas, ascending and each once; `4-7` is a range.
 
-    >>> parse_fetch_versions("12,4-6,4")
+    >>> parse_versions("fetch", "12,4-6,4")
     (4, 5, 6, 12)
 
     Raises:
-        BadFetchVersions: it is none, or no release has such a version.
+        BadVersions: it is none, or no release has such a version.
     """
     found: set[int] = set()
     for part in filter(None, map(str.strip, text.split(","))):
         match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part)
         if match is None:
-            raise BadFetchVersions(f"{part!r} is no version")
+            raise BadVersions(f"{part!r} is no version")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise BadFetchVersions(f"{part!r} is an empty range")
+            raise BadVersions(f"{part!r} is an empty range")
         try:
-            with_fetch_version(VERSIONS, last)
+            check_version(REQUESTS[request][0], last)
         except ValueError as error:
-            raise BadFetchVersions(str(error)) from None
+            raise BadVersions(str(error)) from None
         found.update(range(first, last + 1))
     if not found:
-        raise BadFetchVersions(f"{text!r} names no version")
+        raise BadVersions(f"{text!r} names no version")
     return tuple(sorted(found))
 
 
-def with_versions(names: Sequence[str], versions: Sequence[int]) -> list[str]:
-    """The connect strings of each client in each version."""
-    return [f"{name}+fetch{version}" for name in names for version in versions]
+def with_versions(names: Sequence[str], request: str, versions: Sequence[int]) -> list[str]:
+    """The connect strings of each client in each version of *request*."""
+    return [f"{name}+{request}{version}" for name in names for version in versions]
 
 
 def compare_versions(results: Sequence[tuple[str, Results | None]]) -> list[ClientByVersion]:
-    """Each client of *results*: connect strings with Fetch versions, and None for one that could not be run."""
-    rows = [(*split_fetch_version(connect), made) for connect, made in results]
+    """Each client of *results*: connect strings with versions, and None for one that could not be run."""
+    rows = [(split_version(connect), made) for connect, made in results]
     wanted = sorted(
-        ((name, version, made) for name, version, made in rows if version is not None), key=lambda row: row[:2]
+        (((name, request), version, made) for (name, request, version), made in rows if version is not None),
+        key=lambda row: row[:2],
     )
-    return [_compared(name, list(group)) for name, group in groupby(wanted, key=lambda row: row[0])]
+    return [
+        _compared(key[0], key[1], [(version, made) for _, version, made in group])
+        for key, group in groupby(wanted, key=lambda row: row[0])
+    ]
 
 
-def _compared(name: str, rows: Sequence[tuple[str, int, Results | None]]) -> ClientByVersion:
+def _compared(name: str, request: str, rows: Sequence[tuple[int, Results | None]]) -> ClientByVersion:
     by_case: dict[str, dict[int, str]] = {}
-    compared = {version: 0 for _, version, _ in rows}
-    for _, version, made in rows:
+    compared = {version: 0 for version, _ in rows}
+    for version, made in rows:
         for line in made.lines if made else ():
             outcome = str(line.outcome)
             if outcome not in NOT_RUN:
                 compared[version] += 1
                 by_case.setdefault(line.case, {})[version] = outcome
     differing = {case: outcomes for case, outcomes in sorted(by_case.items()) if len(set(outcomes.values())) > 1}
-    return ClientByVersion(name, tuple(compared), compared, differing)
+    return ClientByVersion(name, request, tuple(compared), compared, differing)
+
+
+def version_cells(
+    client: ClientByVersion, grades: Mapping[int, Mapping[str, Grade]], whys: Mapping[int, str]
+) -> Iterator[EdgeCell]:
+    """A cell of the table of edges for each version: cases that are worse in it than in another version.
+
+    Args:
+        client: the comparison.
+        grades: by version, the grades of the findings by case.
+        whys: by version, why it was not run.
+    """
+    for version in client.versions:
+        row = f"{client.request}-{version}"
+        compared, worse = client.compared[version], dict(_worse_cases(client, version))
+        observed: dict[str, Any] = {"compared": compared, "worse": len(worse)}
+        if not compared:
+            yield EdgeCell(row=row, grade="not run", outcome="not spoken", detail=said(whys.get(version, "")))
+        elif not worse:
+            yield EdgeCell(row=row, grade="PASS", outcome="same", observed=observed)
+        else:
+            first, other = next(iter(worse.items()))
+            names = sorted({grades[version].get(case, "INFO") for case in worse}, key=grade_rank)
+            outcomes = client.differing[first]
+            detail = f"{first}: {outcomes[version]} in {version}, {outcomes[other]} in {other}"
+            observed["cases"] = list(worse)[:SHOWN]
+            yield EdgeCell(
+                row=row, grade=names[0], outcome=f"worse on {len(worse):,}", detail=said(detail), observed=observed
+            )
+
+
+def _worse_cases(client: ClientByVersion, version: int) -> Iterator[tuple[str, int]]:
+    """Cases that are worse in *version* than in another version, and the one in which they are best."""
+    for case, outcomes in client.differing.items():
+        best = max(outcomes, key=lambda other: _rank(outcomes[other]))
+        if version in outcomes and _rank(outcomes[version]) < _rank(outcomes[best]):
+            yield case, best
+
+
+def _rank(outcome: str) -> int:
+    return SEVERITIES.index(outcome) if outcome in SEVERITIES else len(SEVERITIES)
 
 
 def versions_document(clients: Sequence[ClientByVersion]) -> dict[str, Any]:
@@ -125,10 +175,12 @@ def versions_document(clients: Sequence[ClientByVersion]) -> dict[str, Any]:
 def versions_lines(clients: Sequence[ClientByVersion]) -> Iterator[str]:
     """The comparison for a terminal."""
     for each in clients:
-        name = printable(each.name, 80)
-        yield f"{name}: " + ", ".join(f"{count:,} cases in Fetch {version}" for version, count in each.compared.items())
+        name, request = printable(each.name, 80), each.request.capitalize()
+        yield f"{name}: " + ", ".join(
+            f"{count:,} cases in {request} {version}" for version, count in each.compared.items()
+        )
         if silent := [version for version in each.versions if not each.compared[version]]:
-            yield f"  no case ran in Fetch {', '.join(map(str, silent))}"
+            yield f"  no case ran in {request} {', '.join(map(str, silent))}"
         if len(each.spoken) < 2:
             yield "  nothing to compare: cases ran in fewer than two versions"
             continue

@@ -23,13 +23,14 @@ import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
-from kafka_brokers.fake_broker import END, FakeBroker
+from kafka_brokers.fake_broker import END
 from kafka_conformance.testees.aiokafka_ import ENCODES as WRITTEN
 from kafka_conformance.testees.aiokafka_ import PURE, aiokafka_error_kind
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
     ConsumerBroker,
+    ProducerBroker,
     check_expressible,
     consumed,
     exception_text,
@@ -117,7 +118,7 @@ class AiokafkaWriter:
     """Producers by compression; one with a producer id writes one batch."""
 
     def __init__(self) -> None:
-        self._broker = FakeBroker()
+        self._broker = ProducerBroker()
         self._producers: dict[str, Any] = {}
 
     async def write(self, wanted: Batch) -> bytes:

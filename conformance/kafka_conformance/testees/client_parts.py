@@ -14,19 +14,26 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final, Protocol
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, ClassVar, Final
 
 from msgspec import UNSET
 
 from kafka_brokers.fake_broker import (
     SESSIONS,
     VERSIONS,
+    VERSIONS_BY_MAGIC,
     FakeBroker,
     Tape,
     Versions,
     magic_of_fetch,
+    magic_of_produce,
     wanted_fetch_version,
+    wanted_produce_version,
     with_fetch_version,
 )
+from kafka_brokers.wire import tables
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Capability, CodecAnswer
 from kafka_corpus.wire import WireRecord
@@ -50,6 +57,7 @@ LARGEST_EPOCH: Final = (1 << 15) - 1
 
 # The first Fetch version in which brokers send zstd (KIP-110).
 ZSTD_FETCH: Final = 10
+FIRST_TIME: Final = 1_700_000_000_000
 # One record, by magic: what a client gets first.
 FIRST: Final = {
     magic: Batch(
@@ -60,6 +68,17 @@ FIRST: Final = {
         records=(Record(0, 0 if magic else NO_TIMESTAMP, None, b"first"),),
     )
     for magic in (0, 1, 2)
+}
+
+
+# One record at a time that no client takes for "now": what a producer is given first, by magic.
+FIRST_PRODUCED: Final = {
+    magic: replace(
+        FIRST[magic],
+        max_timestamp=FIRST_TIME if magic else NO_TIMESTAMP,
+        records=(Record(0, FIRST_TIME if magic else NO_TIMESTAMP, b"key", b"first"),),
+    )
+    for magic in FIRST
 }
 
 
@@ -81,6 +100,29 @@ class ConsumerBroker(FakeBroker):
     def all_fetched(cls) -> set[int]:
         """The Fetch versions that came to any broker of this process."""
         return {version for each in cls._all for version in list(each.fetched)}
+
+
+class ProducerBroker(FakeBroker):
+    """The fake broker for producers, of one magic or of any: with the Produce version that the environment wants."""
+
+    _all: ClassVar[list[ProducerBroker]] = []
+
+    def __init__(self, magic: int | None = None) -> None:
+        wanted = wanted_produce_version()
+        versions = VERSIONS if magic is None else VERSIONS_BY_MAGIC[magic]
+        super().__init__(versions=versions if wanted is None else writer_versions(wanted))
+        self._all.append(self)
+
+    @classmethod
+    def all_produced(cls) -> set[int]:
+        """The Produce versions that came to any broker of this process."""
+        return {version for each in cls._all for version in list(each.produced)}
+
+
+def writer_versions(newest: int) -> Versions:
+    """The offer of a broker that has Produce up to *newest*: producers write the magic of that version."""
+    versions = VERSIONS_BY_MAGIC[magic_of_produce(newest)]
+    return {**versions, tables.PRODUCE: (versions[tables.PRODUCE][0], newest)}
 
 
 def sent_in(version: int) -> Capability:
@@ -149,7 +191,9 @@ def header_text(key: bytes) -> str:
 
 def check_expressible(wanted: Batch, writer: str, *own: tuple[object, str]) -> None:
     """Raise `NotDone` if one of *own*, or of the features that no client's *writer* has, is true for *wanted*."""
+    produce = wanted_produce_version()
     for unusual, what in (
+        (produce is not None and magic_of_produce(produce) != wanted.magic, f"this magic in Produce {produce}"),
         *own,
         (wanted.partition_leader_epoch != -1, "a partition leader epoch"),
         (wanted.timestamp_type == "append", "LogAppendTime"),

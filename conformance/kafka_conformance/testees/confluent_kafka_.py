@@ -26,6 +26,7 @@ from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_conformance.testees.client_parts import (
     EVERY_FORMAT,
     ConsumerBroker,
+    ProducerBroker,
     check_expressible,
     encoded_headers,
     exception_text,
@@ -178,7 +179,7 @@ class ProducerWriter:
     """Producers by magic and compression, each on a fake broker of its magic."""
 
     def __init__(self) -> None:
-        self._brokers: dict[int, FakeBroker] = {}
+        self._brokers: dict[int, ProducerBroker] = {}
         self._producers: dict[tuple[int, str], Any] = {}
 
     def write(self, wanted: Batch) -> bytes:
@@ -227,7 +228,7 @@ class ProducerWriter:
 
     def _producer(self, magic: int, compression: str) -> Any:
         if magic not in self._brokers:
-            self._brokers[magic] = FakeBroker(versions=VERSIONS_BY_MAGIC[magic])
+            self._brokers[magic] = ProducerBroker(magic)
         if (magic, compression) not in self._producers:
             self._producers[magic, compression] = self._started(self._brokers[magic], compression)
         return self._producers[magic, compression]

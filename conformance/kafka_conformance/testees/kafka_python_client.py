@@ -29,12 +29,13 @@ import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import KafkaError
 
-from kafka_brokers.fake_broker import END, FakeBroker
+from kafka_brokers.fake_broker import END, wanted_produce_version
 from kafka_conformance.testees import kafka_python
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
     ConsumerBroker,
+    ProducerBroker,
     check_expressible,
     consumed,
     exception_text,
@@ -48,6 +49,7 @@ from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Aborted, CodecAnswer, Refusal
 from kafka_corpus.wire import WireBatch, from_wire
 from kafka_records import Batch, Kind
+from kafka_records.constants import MAGIC_VALUE_V2
 
 NAME = "kafka-python-client"
 VERSION: str = kafka.__version__
@@ -176,7 +178,7 @@ class KafkaPythonWriter:
     """Producers by magic and compression; one with a producer id writes one batch."""
 
     def __init__(self) -> None:
-        self._broker = FakeBroker()
+        self._broker = ProducerBroker()
         self._producers: dict[tuple[int, str], Any] = {}
 
     def write(self, wanted: Batch) -> bytes:
@@ -209,7 +211,9 @@ class KafkaPythonWriter:
             # Before 2.2 it holds what waits, a batch of the largest size at least.
             one["buffer_memory"] = BATCH_SIZE
         codec = None if wanted.compression == "none" else wanted.compression
-        options = options | one | API_VERSIONS[wanted.magic]
+        # It chooses the magic by the release; of magic 2, a wanted version is one that it negotiates.
+        guesses = wanted_produce_version() is not None and wanted.magic == MAGIC_VALUE_V2
+        options = options | one | ({} if guesses else API_VERSIONS[wanted.magic])
         return KafkaProducer(bootstrap_servers=self._broker.address, compression_type=codec, **options)
 
     def _send(self, producer: Any, wanted: Batch) -> None:

@@ -9,7 +9,8 @@
 Known testees in Python are modules of ours, served by this interpreter.  The others
 are built by their recipes (`testees/recipe.py`) when they are first used.
 `NAME@VERSION` is the same testee with another release of its codec, in a build
-of its own.  `…+fetchN` is the same client on a broker that has Fetch up to version N.
+of its own.  `…+fetchN` is the same client on a broker that has Fetch up to version N, `…+produceN` on one that has
+Produce up to version N.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from kafka_brokers.fake_broker import FETCH_VERSION, VERSIONS, with_fetch_version
+from kafka_brokers.fake_broker import FETCH_VERSION, PRODUCE_VERSION, check_version
+from kafka_brokers.wire import tables
+from kafka_brokers.wire.schema import Api
 from kafka_conformance.testees.connection import (
     CLIENT_HELLO_SECONDS,
     BadConnect,
@@ -348,32 +351,36 @@ SCHEMES: Final[Mapping[str, Callable[[str], ConnectionSpec]]] = {
 }  # fmt: skip
 
 
-_FETCH_VERSION: Final = re.compile(r"(.+)\+fetch(\d{1,4})", re.DOTALL)
+_VERSION: Final = re.compile(r"(.+)\+(fetch|produce)(\d{1,4})", re.DOTALL)
+# By the word before a version: the request, and the environment variable that wants it.
+REQUESTS: Final[Mapping[str, tuple[Api, str]]] = {
+    "fetch": (tables.FETCH, FETCH_VERSION), "produce": (tables.PRODUCE, PRODUCE_VERSION),
+}  # fmt: skip
 
 
-def split_fetch_version(text: str) -> tuple[str, int | None]:
-    """A connect string without its Fetch version, and that version.
+def split_version(text: str) -> tuple[str, str, int | None]:
+    """A connect string without its Fetch or Produce version, the request that has it, and the version.
 
-    >>> split_fetch_version("sarama-client@1.41.0+fetch4")
-    ('sarama-client@1.41.0', 4)
-    >>> split_fetch_version("sarama-client")
-    ('sarama-client', None)
+    >>> split_version("sarama-client@1.41.0+fetch4")
+    ('sarama-client@1.41.0', 'fetch', 4)
+    >>> split_version("sarama-client")
+    ('sarama-client', '', None)
     """
-    match = _FETCH_VERSION.fullmatch(text)
-    return (match[1], int(match[2])) if match else (text, None)
+    match = _VERSION.fullmatch(text)
+    return (match[1], match[2], int(match[3])) if match else (text, "", None)
 
 
 def plain_name(connect: str) -> str:
-    """The name of a known testee, without release and Fetch version."""
-    return split_fetch_version(connect)[0].partition("@")[0]
+    """The name of a known testee, without release and Fetch or Produce version."""
+    return split_version(connect)[0].partition("@")[0]
 
 
 def check_connect(text: str) -> None:
     """Raise `BadConnect` if *text* is no connect string; starts, builds and looks for nothing."""
-    text, newest = split_fetch_version(text)
+    text, request, newest = split_version(text)
     scheme, colon, rest = text.partition(":")
     if newest is not None:
-        _check_fetches(text, scheme if colon else "", newest)
+        _check_speaks(text, scheme if colon else "", request, newest)
     if not (colon and scheme in SCHEMES):
         find_testee(text)
     elif not rest.strip():
@@ -382,15 +389,18 @@ def check_connect(text: str) -> None:
         split_command(rest)
 
 
-def _check_fetches(text: str, scheme: str, newest: int) -> None:
+def _check_speaks(text: str, scheme: str, request: str, newest: int) -> None:
     try:
-        with_fetch_version(VERSIONS, newest)
+        check_version(REQUESTS[request][0], newest)
     except ValueError as error:
         raise BadConnect(str(error)) from error
     known = None if scheme in SCHEMES else find_testee(text)
-    if scheme != "fetch" and not (known and known.fetches):
-        clients = ", ".join(each.name for each in known_testees() if each.fetches)
+    if (known and known.fetches) or (scheme, request) == ("fetch", "fetch"):
+        return
+    clients = ", ".join(each.name for each in known_testees() if each.fetches)
+    if request == "fetch":
         raise BadConnect(f"{text} fetches nothing: clients that do are {clients}, and fetch:")
+    raise BadConnect(f"{text} produces nothing: clients on a fake broker are {clients}")
 
 
 def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
@@ -401,12 +411,12 @@ def connect(text: str, *, memory: int | None = None) -> ConnectionSpec:
         CannotRun: what it takes is not on this machine.
     """
     check_connect(text)
-    plain, newest = split_fetch_version(text)
+    plain, request, newest = split_version(text)
     scheme, _, rest = plain.partition(":")
     found = replace(SCHEMES[scheme](rest), name=text) if scheme in SCHEMES else by_name(plain)
     if newest is not None:
-        environment = (*found.environment, (FETCH_VERSION, str(newest)))
-        # It fetches before it says hello.
+        environment = (*found.environment, (REQUESTS[request][1], str(newest)))
+        # It fetches, or produces, before it says hello.
         limit = max(found.hello_seconds, CLIENT_HELLO_SECONDS)
         found = replace(found, name=text, environment=environment, hello_seconds=limit)
     return found if memory is None else replace(found, memory=memory)

@@ -14,9 +14,9 @@ from typing import BinaryIO
 import msgspec
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker import magic_of_fetch, wanted_fetch_version
+from kafka_brokers.fake_broker import magic_of_fetch, magic_of_produce, wanted_fetch_version, wanted_produce_version
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.client_parts import FIRST, ConsumerBroker, narrowed
+from kafka_conformance.testees.client_parts import FIRST, FIRST_PRODUCED, ConsumerBroker, ProducerBroker, narrowed
 from kafka_conformance.testees.interface import (
     Appending,
     CodecError,
@@ -35,6 +35,7 @@ from kafka_conformance.testees.protocol import (
     HelloReply,
     Refusal,
 )
+from kafka_corpus.wire import to_wire
 from kafka_records import encode
 
 
@@ -70,6 +71,23 @@ def hello_through_fetch(testee: Testee, version: int) -> HelloReply | HelloRefus
         why = f"it sends no Fetch {version}" + ("" if first.error is UNSET else f": {first.error.message}")
     elif not (reply.decode.magics and reply.decode.compressions):
         why = f"it reads no format that brokers send in Fetch {version}"
+    return HelloRefusal(protocol=protocol.PROTOCOL, error=Refusal("limit", why)) if why else reply
+
+
+def hello_through_produce(testee: Testee, version: int) -> HelloReply | HelloRefusal:
+    """The identity of a client on a broker with Produce up to *version*: it only writes what producers send in it.
+
+    An error if the client does not speak that version, which its first produce request shows.
+    """
+    reply, magic = hello(testee), magic_of_produce(version)
+    first = encode_answer(testee, protocol.EncodeRequest(id="first", batch=to_wire(FIRST_PRODUCED[magic])))
+    written = [each for each in (magic,) if each in reply.encode.magics]
+    reply.encode = Capability(written, reply.encode.compressions if written else [])
+    why = ""
+    if others := sorted(ProducerBroker.all_produced() - {version}):
+        why = f"it produces in version {others[-1]}, not in {version}"
+    elif not ProducerBroker.all_produced():
+        why = f"it sends no Produce {version}" + ("" if first.error is UNSET else f": {first.error.message}")
     return HelloRefusal(protocol=protocol.PROTOCOL, error=Refusal("limit", why)) if why else reply
 
 
@@ -118,6 +136,8 @@ def reply_to(testee: Testee, line: bytes) -> CodecReply | HelloReply | HelloRefu
         return CodecReply(id=protocol.request_id(line) or "", error=refusal)
     match request:
         case protocol.HelloRequest():
+            if (produce := wanted_produce_version()) is not None:
+                return hello_through_produce(testee, produce)
             wanted = wanted_fetch_version()
             return hello(testee) if wanted is None else hello_through_fetch(testee, wanted)
         case protocol.DecodeRequest(many=many) if many is not UNSET:
