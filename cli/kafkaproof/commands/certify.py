@@ -22,8 +22,8 @@ import click
 
 from kafka_brokers.progress import Progress, progress_of
 from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
-from kafka_conformance.edges.relay import RECORD_CHANGES
 from kafka_conformance.edges import FORMAT, EdgeHeader, EdgeWriter, result_path
+from kafka_conformance.edges.relay import RECORD_CHANGES
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
 from kafka_conformance.reports.certificate import ORIGINS, SELF
@@ -672,10 +672,8 @@ formats_option = click.option(
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of the table.")
 def certify_testees(
     testees: tuple[str, ...], everything: bool, last: int | None, folder: Path | None, jobs: int | None, as_json: bool,
-    variants: int | None, seed: str | None, fetch_versions: tuple[int, ...],
-    bisected: str | None, first: str | None, latest: str | None, upstream: str, allow: tuple[str, ...], **options: Any,
     variants: int | None, seed: str | None, fetch_versions: tuple[int, ...], produce_versions: tuple[int, ...],
-    bisected: str | None, first: str | None, latest: str | None, **options: Any,
+    bisected: str | None, first: str | None, latest: str | None, upstream: str, allow: tuple[str, ...], **options: Any,
 ) -> NoReturn:  # fmt: skip
     """Run the corpus against each TESTEE and judge the answers.
 
@@ -702,14 +700,9 @@ def certify_testees(
     )
     if everything == bool(testees):
         raise click.UsageError("say which testees to certify, or --all")
-    if settings.draft:
-        _check_draft(settings, settings.draft, one_run=len(testees) == 1 and not fetch_versions)
-    _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=bool(fetch_versions))
     request, versions = _request_versions(fetch_versions, produce_versions)
-    if settings.draft and (len(testees) != 1 or versions):
-        raise click.UsageError("--write-deviations is for one run of one testee")
-    if settings.draft and settings.only and settings.draft.exists():
-        raise click.UsageError(f"--write-deviations: {settings.draft} is there, and --only sees only a part of it")
+    if settings.draft:
+        _check_draft(settings, settings.draft, one_run=len(testees) == 1 and not versions)
     _check_modes(settings, bisected=bisected is not None, history=last is not None, versions=request)
     if any(each is not None for each in (first, latest, bisected)):
         case = _one_case(bisected)
@@ -736,8 +729,6 @@ def _check_draft(settings: CertifySettings, draft: Path, *, one_run: bool) -> No
         raise click.UsageError(f"--write-deviations: {draft} is there, and --only sees only a part of it")
 
 
-def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, versions: bool) -> None:
-    """Refuse options of `--bisect`, `--history` and `--fetch-versions` that exclude each other."""
 def _request_versions(fetch: tuple[int, ...], produce: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
     """The request whose versions are compared, and the versions; both empty for a plain run."""
     if fetch and produce:

@@ -12,11 +12,9 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, ClassVar, Final, Protocol
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Any, ClassVar, Final
 
 from msgspec import UNSET
 
