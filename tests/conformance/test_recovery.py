@@ -83,7 +83,7 @@ def test_each_row_has_a_log_with_damage() -> None:
     assert [row.id for row in kind.row] == list(LOGS)
     for id_, build in LOGS.items():
         log = build()
-        values = {}
+        values: dict[int, bytes | None] = {}
         for piece in log.pieces:
             try:
                 values |= {record.offset: record.value for batch in decode(piece.data) for record in batch.records}
@@ -289,7 +289,7 @@ def test_causes_are_sound() -> None:
 @pytest.mark.testees
 @pytest.mark.parametrize("column", [column for column in recovery.COLUMNS if column not in recovery.MODULES])
 def test_built_clients_behave_as_kept(column: str) -> None:
-    """An old message with a wrong checksum, or a large batch where the client reads no old ones."""
+    """A large batch gives the kept outcome."""
     row = edges.find_kind("recovery").row_of("oversized")
     assert isinstance(row, EdgeRow)
     with recovery.opened(column) as measure:

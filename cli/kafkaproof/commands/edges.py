@@ -71,9 +71,10 @@ def list_edges(as_json: bool) -> NoReturn:
     if as_json:
         say_json({"kinds": [_kind_document(kind) for kind in found]})
         sys.exit(OK)
+    width = max((len(kind.id) for kind in found), default=0) + 2
     for kind in found:
-        click.echo(f"{kind.id:<12}{kind.question}")
-        click.echo(f"{'':<12}{len(kind.row)} rows, each column a {kind.columns}; {kind.page}")
+        click.echo(f"{kind.id:<{width}}{kind.question}")
+        click.echo(f"{'':<{width}}{len(kind.row)} rows, each column a {kind.columns}; {kind.page}")
     sys.exit(OK)
 
 
