@@ -211,7 +211,7 @@ def check(root: Path = ROOT) -> list[Unpinned]:
     found: list[Unpinned] = []
     for path in _files(root, ".github/**/*.y*ml", "action.yml", "templates/**/*.y*ml", "*.md", "docs/**/*.md"):
         found += workflow_findings(*_read(root, path))
-    for path in _files(root, "conformance/*/*/testee.toml"):
+    for path in _files(root, "conformance/*/*/testee.toml", "conformance/testees/*/proxy.toml"):
         found += recipe_findings(*_read(root, path))
     jars = json.loads((root / "conformance/kafka_brokers/jars.lock.json").read_text(encoding="utf-8"))["releases"]
     bad = [jar for each in jars.values() for jar, value in each.items() if not re.fullmatch(r"[0-9a-f]{64}", value)]
