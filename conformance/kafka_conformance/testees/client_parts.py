@@ -53,8 +53,9 @@ BATCH_SIZE: Final = 1 << 30
 LARGEST_EPOCH: Final = (1 << 15) - 1
 
 
-# The first Fetch version in which brokers send zstd (KIP-110).
+# The first Fetch version in which brokers send zstd, and the first Produce version in which they take it (KIP-110).
 ZSTD_FETCH: Final = 10
+ZSTD_PRODUCE: Final = 7
 FIRST_TIME: Final = 1_700_000_000_000
 # One record, by magic: what a client gets first.
 FIRST: Final = {

@@ -16,7 +16,14 @@ from msgspec import UNSET
 
 from kafka_brokers.fake_broker import magic_of_fetch, magic_of_produce, wanted_fetch_version, wanted_produce_version
 from kafka_conformance.testees import protocol
-from kafka_conformance.testees.client_parts import FIRST, FIRST_PRODUCED, ConsumerBroker, ProducerBroker, narrowed
+from kafka_conformance.testees.client_parts import (
+    FIRST,
+    FIRST_PRODUCED,
+    ZSTD_PRODUCE,
+    ConsumerBroker,
+    ProducerBroker,
+    narrowed,
+)
 from kafka_conformance.testees.interface import (
     Appending,
     CodecError,
@@ -82,7 +89,8 @@ def hello_through_produce(testee: Testee, version: int) -> HelloReply | HelloRef
     reply, magic = hello(testee), magic_of_produce(version)
     first = encode_answer(testee, protocol.EncodeRequest(id="first", batch=to_wire(FIRST_PRODUCED[magic])))
     written = [each for each in (magic,) if each in reply.encode.magics]
-    reply.encode = Capability(written, reply.encode.compressions if written else [])
+    codecs = [each for each in reply.encode.compressions if each != "zstd" or version >= ZSTD_PRODUCE]
+    reply.encode = Capability(written, codecs if written else [])
     why = ""
     if others := sorted(ProducerBroker.all_produced() - {version}):
         why = f"it produces in version {others[-1]}, not in {version}"
