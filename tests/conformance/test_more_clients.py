@@ -25,7 +25,7 @@ SLOW_BUILDS = {"cargo", "mvn"}
 # Clients that give no record of a damaged message and no error: they fetch it again and again, or end the set there.
 SILENT = {"afkak", "optiopay-kafka"}
 # Clients that compare no checksum by default.
-UNCHECKED = {"kafka-node", "no-kafka", "kafka-ts", "scala-consumer", "librdkafka-debian"}
+UNCHECKED = {"kafka-node", "no-kafka", "kafka-ts", "kafka-python-2", "scala-consumer", "librdkafka-debian"}
 
 
 def two_records(magic: int) -> bytes:
