@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.testees, pytest.mark.slow]
 
 # The newest magic that a client reads.
 CLIENTS = {
-    "kafka-node": 1, "no-kafka": 0, "kafka-ts": 2, "kafka-rust": 0, "krafka": 2, "kafka-python-2": 2, "afkak": 0,
+    "kafka-node": 1, "no-kafka": 0, "kafka-ts": 2, "kafka-rust": 0, "kafka-python-2": 2, "afkak": 0,
     "java-0.10": 1, "scala-consumer": 1, "optiopay-kafka": 2, "librdkafka-debian": 2,
 }  # fmt: skip
 SLOW_BUILDS = {"cargo", "mvn"}
