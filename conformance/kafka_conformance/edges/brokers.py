@@ -65,7 +65,6 @@ from kafka_conformance.testees.recipe import (
 )
 from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
-from kafka_corpus.prediction import step_payload
 from kafka_corpus.scenario import (
     FIRST_OF_V2,
     EndTransaction,
@@ -186,7 +185,7 @@ def without_epochs(data: bytes) -> bytes:
 
 
 def content_of(data: bytes) -> object:
-    """What consumers read of *data*, batch limits and compressions aside; the bytes themselves if that is nothing."""
+    """The records that consumers read of *data*, and its end; the bytes themselves if there are none."""
     try:
         batches = decode(data)
     except RecordFormatError:
@@ -275,18 +274,27 @@ def _without_old_versions(observation: Observation) -> bool:
 
 def is_ordinary(steps: Sequence[Step]) -> bool:
     """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
-    payloads: list[bytes] = []
+    begun: set[str] = set()
     for step in steps:
-        # A payload that a recipe makes is too large to be read for this.
-        odd = isinstance(step, Produce) and (step.data is UNSET or step.again is not UNSET)
-        if odd or isinstance(step, WriteMarker):
+        if isinstance(step, WriteMarker):
             return False
-        if isinstance(step, Produce):
-            payloads += [step_payload(step)] + ([step.beside] if step.beside is not UNSET else [])
-            foreign = any(batch.producer_id != -1 or batch.transactional for batch in _readable(payloads[-1]))
-            if foreign and not step.producer:
-                return False
-    return all(_is_written(payload) for payload in payloads)
+        if not isinstance(step, Produce):
+            continue
+        # A payload that a recipe makes is too large to be read for this.
+        if step.data is UNSET or step.again is not UNSET or not _is_written(step.data):
+            return False
+        if step.beside is not UNSET and not (_is_written(step.beside) and _is_of_no_producer(step.beside)):
+            return False
+        if not step.producer and not _is_of_no_producer(step.data):
+            return False
+        if step.producer and step.producer not in begun and any(each.base_sequence for each in _readable(step.data)):
+            return False
+        begun.add(step.producer)
+    return True
+
+
+def _is_of_no_producer(payload: bytes) -> bool:
+    return all(batch.producer_id == -1 and not batch.transactional for batch in _readable(payload))
 
 
 def _readable(payload: bytes) -> Sequence[Batch]:
