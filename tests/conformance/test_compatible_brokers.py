@@ -181,7 +181,7 @@ def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed
         recorder = MetadataRecorder(broker, [*topics, "b"])
         case = Case(
             id="area.case", title="", rules=(), area="area", op="append", input=Scenario(steps=(Produce(data=b""),)),
-            expect=Expectation("valid"),
+            expect=Expectation(verdict="valid"),
         )  # fmt: skip
         assert isinstance(observe_scenario(recorder, broker, case), Crashed) is crashed
         assert isinstance(observe_scenario(recorder, broker, case), ScenarioAnswers)
