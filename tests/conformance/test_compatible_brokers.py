@@ -78,7 +78,7 @@ def test_a_fetch_may_give_more_or_less_at_once() -> None:
 
 
 def test_what_no_producer_sends_is_never_fail() -> None:
-    """Gaps between offsets, two batches at once and rests behind a batch are no user's data."""
+    """Gaps between offsets, two batches at once and bytes after a batch are no user's data."""
     plain = batch(b"a", b"b")
     assert brokers.is_ordinary([Produce(data=plain)])
     for odd in (batch(b"a", b"b", last=4), plain + plain, plain + b"\0\0", b""):
@@ -145,14 +145,14 @@ def planted(tmp_path: Path) -> list[str]:
 
 
 class MetadataRecorder(Recorder):
-    """Asks for the metadata of a topic in place of a scenario."""
+    """Requests the metadata of a topic in place of a scenario."""
 
     def __init__(self, broker: StartedBroker, topics: list[str]) -> None:
         super().__init__(broker)
         self.topics = topics
 
     def play(self, scenario: Scenario) -> tuple[StepAnswer, ...]:  # noqa: ARG002 - as in the class
-        """Ask for the next topic."""
+        """Request the next topic."""
         with self._broker.client() as client:
             client.metadata([self.topics.pop(0)])
         return (StepAnswer(),)

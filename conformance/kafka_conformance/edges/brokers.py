@@ -392,7 +392,7 @@ def cell_of(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mappi
 
 
 class BrokerColumn:
-    """One broker, asked row by row."""
+    """One broker, measured row by row."""
 
     def __init__(self, broker: ExternalBroker, version: str) -> None:
         """Use *broker*, whose topics are deleted by `close`."""
