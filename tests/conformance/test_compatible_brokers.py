@@ -12,7 +12,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
 from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
-from kafka_conformance.edges.brokers import CaseFinding, cell_of, judge_answers
+from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
 from kafka_conformance.judge.observation import Crashed, ScenarioAnswers
 from kafka_conformance.runner.broker import observe_scenario
 from kafka_corpus.case import Case, Expectation
@@ -84,8 +84,8 @@ def test_what_no_producer_sends_is_never_fail() -> None:
     for odd in (batch(b"a", b"b", last=4), plain + plain, plain + b"\0\0", b""):
         assert not brokers.is_ordinary([Produce(data=odd)])
     flipped = plain[:-1] + bytes([plain[-1] ^ 1])
-    assert brokers.is_damaged([Produce(data=flipped)])
-    assert not brokers.is_damaged([Produce(data=plain)])
+    assert brokers.has_wrong_checksum([Produce(data=flipped)])
+    assert not brokers.has_wrong_checksum([Produce(data=plain)])
 
 
 def test_a_cell_is_its_gravest_finding() -> None:
@@ -95,11 +95,11 @@ def test_a_cell_is_its_gravest_finding() -> None:
         "b": CaseFinding("NON_STRICT", "accepts", "step 1"),
         "c": CaseFinding("FAIL", "other data", "step 2"),
     }
-    cell = cell_of("sizes-kept", findings, {"d": "Produce 2 is not announced"})
+    cell = broker_cell("sizes-kept", findings, {"d": "Produce 2 is not announced"})
     assert (cell.grade, cell.outcome, cell.detail) == ("FAIL", "other data", "2 of 3 scenarios differ: step 2, in c")
     assert cell.observed["not run"] == 1
-    assert cell_of("sizes-kept", {"a": None}, {}).grade == "PASS"
-    assert cell_of("sizes-kept", {}, {"d": "Produce 2 is not announced"}).grade == "not run"
+    assert broker_cell("sizes-kept", {"a": None}, {}).grade == "PASS"
+    assert broker_cell("sizes-kept", {}, {"d": "Produce 2 is not announced"}).grade == "not run"
 
 
 @pytest.mark.slow

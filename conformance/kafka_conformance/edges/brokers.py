@@ -214,7 +214,7 @@ def _goes_on(want: bytes, have: bytes, step: Fetch) -> bool:
 
 
 def _as_rebuilt(record: Record) -> Record:
-    """Kafka replaces what is no UTF-8 in a header key when it builds a batch anew; to keep it is no loss."""
+    """Kafka replaces what is no UTF-8 in a header key when it rebuilds a batch; to keep it is no loss."""
     headers = [header._replace(key=header.key.decode(errors="replace").encode()) for header in record.headers or ()]
     return record._replace(headers=tuple(headers))
 
@@ -241,7 +241,7 @@ def _first_difference(want: bytes, have: bytes) -> str:
     return f"{len(given)} batches, Kafka: {len(right)}"
 
 
-def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
+def judge_scenario_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
     """The mildest difference from one of the releases; None if the broker does as one of them.
 
     It is not `FAIL` where no producer sends such batches, unless they were damaged on their way.
@@ -257,7 +257,7 @@ def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: 
             finding = _stopped(observation, grade="FAIL" if accepts and ordinary else "HOSTILE")
         if finding is None:
             return None
-        damaged = finding.outcome == "accepts" and is_damaged(case.input.steps)
+        damaged = finding.outcome == "accepts" and has_wrong_checksum(case.input.steps)
         if finding.grade == "FAIL" and not ordinary and not damaged:
             finding = replace(finding, grade="NON_STRICT", why=f"{finding.why}; no producer sends such a batch")
         found.append(finding)
@@ -314,7 +314,7 @@ def _is_written(payload: bytes) -> bool:
     return whole and bool(batches) and all(map(_is_plain, batches))
 
 
-def is_damaged(steps: Sequence[Step]) -> bool:
+def has_wrong_checksum(steps: Sequence[Step]) -> bool:
     """Whether a step produces a batch with a wrong checksum."""
     for step in steps:
         if isinstance(step, Produce) and step.data is not UNSET:
@@ -359,7 +359,7 @@ def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
     raise AssertionError(observation)
 
 
-def cell_of(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mapping[str, str]) -> EdgeCell:
+def broker_cell(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mapping[str, str]) -> EdgeCell:
     """The cell of *row*: findings by case, None where the broker does as Kafka, and why cases were not run."""
     if not findings:
         why = next(iter(not_run.values()), "no case")
@@ -431,8 +431,8 @@ class BrokerColumn:
             elif isinstance(observation, Skipped):
                 not_run[case.id] = observation.reason
             else:
-                findings[case.id] = judge_case(judged, observation, strict=group.strict)
-        return cell_of(row.id, findings, not_run)
+                findings[case.id] = judge_scenario_case(judged, observation, strict=group.strict)
+        return broker_cell(row.id, findings, not_run)
 
     def _observed(self, judged: Mapping[str, Case]) -> Observation:
         if why := self.not_announced(judged):
