@@ -12,13 +12,13 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
 from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
-from kafka_conformance.edges.brokers import CaseFinding, cell_of, judge_answers
+from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
 from kafka_conformance.judge.observation import Crashed, ScenarioAnswers
 from kafka_conformance.runner.broker import observe_scenario
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import NOW, Fetch, Produce, Scenario, StepAnswer
 from kafka_records import Batch, Record, encode
-from kafkaproof.cli import main
+from kafkaproof.cli import kafkaproof
 
 TIME = 1_524_709_879_130
 
@@ -78,14 +78,14 @@ def test_a_fetch_may_give_more_or_less_at_once() -> None:
 
 
 def test_what_no_producer_sends_is_never_fail() -> None:
-    """Gaps between offsets, two batches at once and rests behind a batch are no user's data."""
+    """Gaps between offsets, two batches at once and bytes after a batch are no user's data."""
     plain = batch(b"a", b"b")
     assert brokers.is_ordinary([Produce(data=plain)])
     for odd in (batch(b"a", b"b", last=4), plain + plain, plain + b"\0\0", b""):
         assert not brokers.is_ordinary([Produce(data=odd)])
     flipped = plain[:-1] + bytes([plain[-1] ^ 1])
-    assert brokers.is_damaged([Produce(data=flipped)])
-    assert not brokers.is_damaged([Produce(data=plain)])
+    assert brokers.has_wrong_checksum([Produce(data=flipped)])
+    assert not brokers.has_wrong_checksum([Produce(data=plain)])
 
 
 def test_a_cell_is_its_gravest_finding() -> None:
@@ -95,11 +95,11 @@ def test_a_cell_is_its_gravest_finding() -> None:
         "b": CaseFinding("NON_STRICT", "accepts", "step 1"),
         "c": CaseFinding("FAIL", "other data", "step 2"),
     }
-    cell = cell_of("sizes-kept", findings, {"d": "Produce 2 is not announced"})
+    cell = broker_cell("sizes-kept", findings, {"d": "Produce 2 is not announced"})
     assert (cell.grade, cell.outcome, cell.detail) == ("FAIL", "other data", "2 of 3 scenarios differ: step 2, in c")
     assert cell.observed["not run"] == 1
-    assert cell_of("sizes-kept", {"a": None}, {}).grade == "PASS"
-    assert cell_of("sizes-kept", {}, {"d": "Produce 2 is not announced"}).grade == "not run"
+    assert broker_cell("sizes-kept", {"a": None}, {}).grade == "PASS"
+    assert broker_cell("sizes-kept", {}, {"d": "Produce 2 is not announced"}).grade == "not run"
 
 
 @pytest.mark.slow
@@ -144,15 +144,15 @@ def planted(tmp_path: Path) -> list[str]:
     return [sys.executable, str(script), "{port}"]
 
 
-class Asking(Recorder):
-    """Asks for the metadata of a topic in place of a scenario."""
+class MetadataRecorder(Recorder):
+    """Requests the metadata of a topic in place of a scenario."""
 
     def __init__(self, broker: StartedBroker, topics: list[str]) -> None:
         super().__init__(broker)
         self.topics = topics
 
     def play(self, scenario: Scenario) -> tuple[StepAnswer, ...]:  # noqa: ARG002 - as in the class
-        """Ask for the next topic."""
+        """Request the next topic."""
         with self._broker.client() as client:
             client.metadata([self.topics.pop(0)])
         return (StepAnswer(),)
@@ -178,10 +178,10 @@ def test_a_broker_that_dies_is_started_again(planted: list[str]) -> None:
 def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed: bool, starts: int) -> None:
     """A crash that happens again on a new broker is the case's; one that does not is not; the next case is answered."""
     with StartedBroker(planted) as broker:
-        recorder = Asking(broker, [*topics, "b"])
+        recorder = MetadataRecorder(broker, [*topics, "b"])
         case = Case(
             id="area.case", title="", rules=(), area="area", op="append", input=Scenario(steps=(Produce(data=b""),)),
-            expect=Expectation("valid"),
+            expect=Expectation(verdict="valid"),
         )  # fmt: skip
         assert isinstance(observe_scenario(recorder, broker, case), Crashed) is crashed
         assert isinstance(observe_scenario(recorder, broker, case), ScenarioAnswers)
@@ -190,10 +190,10 @@ def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed
 
 def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:
     """One line says what it wrote; a program that is not there, and both options at once, are refused, too."""
-    with pytest.raises(NoBroker, match="ended before it answered.*no such setting"):
+    with pytest.raises(NoBroker, match=r"ended before it answered(?s:.*)no such setting"):
         StartedBroker(["sh", "-c", "echo no such setting; exit 4", "{port}"])
     with pytest.raises(NoBroker, match="is not there"):
         StartedBroker(["no-such-broker", "{port}"])
-    done = CliRunner().invoke(main, ["broker", "certify", "--bootstrap", "127.0.0.1:1", "--start", "x {port}"])
+    done = CliRunner().invoke(kafkaproof, ["broker", "certify", "--bootstrap", "127.0.0.1:1", "--start", "x {port}"])
     assert (done.exit_code, "one of --bootstrap and --start" in done.output) == (2, True)
     assert not list(tmp_path.iterdir())

@@ -132,7 +132,7 @@ class CannotPlay(Exception):
 class WaitLimits:
     """How long a marker (in seconds) and a fetch (in milliseconds) may wait; shared by all played to one broker.
 
-    A fetch that may wait asks for no bytes at least, so Kafka answers it at once, too.
+    A fetch that may wait demands no bytes, so Kafka answers it at once, too.
     """
 
     seconds: float = MARKER_LIMIT

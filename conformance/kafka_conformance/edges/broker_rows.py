@@ -213,7 +213,7 @@ def corpus_rows() -> Iterator[EdgeRow]:
         )
 
 
-def rows_text() -> str:
+def kind_text() -> str:
     """The text of `kinds/brokers.toml`."""
     lines = [
         "# Written by `python -m kafka_conformance.edges.broker_rows` from the scenarios of the corpus.",
@@ -266,7 +266,7 @@ def main(arguments: Sequence[str]) -> int:
     if list(arguments) not in ([], ["--check"]):
         sys.stderr.write("python -m kafka_conformance.edges.brokers [--check]\n")
         return 2
-    wanted = {KIND: rows_text()}
+    wanted = {KIND: kind_text()}
     if PAGE.exists():
         wanted[PAGE] = page_text(PAGE.read_text(encoding="utf-8"))
     for path, text in wanted.items():

@@ -65,7 +65,6 @@ from kafka_conformance.testees.recipe import (
 )
 from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
-from kafka_corpus.prediction import step_payload
 from kafka_corpus.scenario import (
     FIRST_OF_V2,
     EndTransaction,
@@ -186,7 +185,7 @@ def without_epochs(data: bytes) -> bytes:
 
 
 def content_of(data: bytes) -> object:
-    """What consumers read of *data*, batch limits and compressions aside; the bytes themselves if that is nothing."""
+    """The records that consumers read of *data*, and its end; the bytes themselves if there are none."""
     try:
         batches = decode(data)
     except RecordFormatError:
@@ -215,7 +214,7 @@ def _goes_on(want: bytes, have: bytes, step: Fetch) -> bool:
 
 
 def _as_rebuilt(record: Record) -> Record:
-    """Kafka replaces what is no UTF-8 in a header key when it builds a batch anew; to keep it is no loss."""
+    """Kafka replaces what is no UTF-8 in a header key when it rebuilds a batch; to keep it is no loss."""
     headers = [header._replace(key=header.key.decode(errors="replace").encode()) for header in record.headers or ()]
     return record._replace(headers=tuple(headers))
 
@@ -242,7 +241,7 @@ def _first_difference(want: bytes, have: bytes) -> str:
     return f"{len(given)} batches, Kafka: {len(right)}"
 
 
-def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
+def judge_scenario_case(judged: Mapping[str, Case], observation: Observation, *, strict: bool) -> CaseFinding | None:
     """The mildest difference from one of the releases; None if the broker does as one of them.
 
     It is not `FAIL` where no producer sends such batches, unless they were damaged on their way.
@@ -258,7 +257,7 @@ def judge_case(judged: Mapping[str, Case], observation: Observation, *, strict: 
             finding = _stopped(observation, grade="FAIL" if accepts and ordinary else "HOSTILE")
         if finding is None:
             return None
-        damaged = finding.outcome == "accepts" and is_damaged(case.input.steps)
+        damaged = finding.outcome == "accepts" and has_wrong_checksum(case.input.steps)
         if finding.grade == "FAIL" and not ordinary and not damaged:
             finding = replace(finding, grade="NON_STRICT", why=f"{finding.why}; no producer sends such a batch")
         found.append(finding)
@@ -275,18 +274,27 @@ def _without_old_versions(observation: Observation) -> bool:
 
 def is_ordinary(steps: Sequence[Step]) -> bool:
     """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
-    payloads: list[bytes] = []
+    begun: set[str] = set()
     for step in steps:
-        # A payload that a recipe makes is too large to be read for this.
-        odd = isinstance(step, Produce) and (step.data is UNSET or step.again is not UNSET)
-        if odd or isinstance(step, WriteMarker):
+        if isinstance(step, WriteMarker):
             return False
-        if isinstance(step, Produce):
-            payloads += [step_payload(step)] + ([step.beside] if step.beside is not UNSET else [])
-            foreign = any(batch.producer_id != -1 or batch.transactional for batch in _readable(payloads[-1]))
-            if foreign and not step.producer:
-                return False
-    return all(_is_written(payload) for payload in payloads)
+        if not isinstance(step, Produce):
+            continue
+        # A payload that a recipe makes is too large to be read for this.
+        if step.data is UNSET or step.again is not UNSET or not _is_written(step.data):
+            return False
+        if step.beside is not UNSET and not (_is_written(step.beside) and _is_of_no_producer(step.beside)):
+            return False
+        if not step.producer and not _is_of_no_producer(step.data):
+            return False
+        if step.producer and step.producer not in begun and any(each.base_sequence for each in _readable(step.data)):
+            return False
+        begun.add(step.producer)
+    return True
+
+
+def _is_of_no_producer(payload: bytes) -> bool:
+    return all(batch.producer_id == -1 and not batch.transactional for batch in _readable(payload))
 
 
 def _readable(payload: bytes) -> Sequence[Batch]:
@@ -306,7 +314,7 @@ def _is_written(payload: bytes) -> bool:
     return whole and bool(batches) and all(map(_is_plain, batches))
 
 
-def is_damaged(steps: Sequence[Step]) -> bool:
+def has_wrong_checksum(steps: Sequence[Step]) -> bool:
     """Whether a step produces a batch with a wrong checksum."""
     for step in steps:
         if isinstance(step, Produce) and step.data is not UNSET:
@@ -351,7 +359,7 @@ def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
     raise AssertionError(observation)
 
 
-def cell_of(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mapping[str, str]) -> EdgeCell:
+def broker_cell(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mapping[str, str]) -> EdgeCell:
     """The cell of *row*: findings by case, None where the broker does as Kafka, and why cases were not run."""
     if not findings:
         why = next(iter(not_run.values()), "no case")
@@ -384,7 +392,7 @@ def cell_of(row: str, findings: Mapping[str, CaseFinding | None], not_run: Mappi
 
 
 class BrokerColumn:
-    """One broker, asked row by row."""
+    """One broker, measured row by row."""
 
     def __init__(self, broker: ExternalBroker, version: str) -> None:
         """Use *broker*, whose topics are deleted by `close`."""
@@ -423,8 +431,8 @@ class BrokerColumn:
             elif isinstance(observation, Skipped):
                 not_run[case.id] = observation.reason
             else:
-                findings[case.id] = judge_case(judged, observation, strict=group.strict)
-        return cell_of(row.id, findings, not_run)
+                findings[case.id] = judge_scenario_case(judged, observation, strict=group.strict)
+        return broker_cell(row.id, findings, not_run)
 
     def _observed(self, judged: Mapping[str, Case]) -> Observation:
         if why := self.not_announced(judged):

@@ -129,7 +129,7 @@ def scenario_recorder(broker: ExternalBroker, topics: list[str]) -> Recorder:
 
 
 def observe_scenario(recorder: Recorder, broker: ExternalBroker, case: Case) -> Observation:
-    """What *broker* does in the scenario of *case*.
+    """Observe *broker* in the scenario of *case*.
 
     A crash or a hang of a broker that is ours to start is observed twice, each time on a newly started broker: what
     happens once is not charged to the case.
