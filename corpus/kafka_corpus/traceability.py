@@ -512,7 +512,7 @@ def find_traced(trace: Trace, id_: str) -> dict[str, Any] | None:
 def near_traced(trace: Trace, id_: str) -> list[str]:
     """Ids of rules, errata and cases that look like *id_*, at most three; first the cases of a function."""
     of_function = [case.id for case in trace.cases if case.id.partition("[")[0] == id_][:NEAR]
-    rules = [each.id for each in (*trace.rules, *trace.errata)]
+    rules = [*(rule.id for rule in trace.rules), *(erratum.id for erratum in trace.errata)]
     return (
         of_function
         or get_close_matches(id_.upper(), rules, NEAR)
