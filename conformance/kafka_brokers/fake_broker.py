@@ -278,12 +278,6 @@ def group_response(name: str, body: Message) -> Message:
     return done
 
 
-def known_fields(api: Api, message: Mapping[str, Any]) -> Message:
-    """The fields of *message* that the response of *api* has in some version."""
-    names = {each.name for each in api.response}
-    return {name: value for name, value in message.items() if name in names}
-
-
 # Key and value of the record that ends a case.
 END: Final = b"kafkaproof: end of case"
 # So often is one offset served: a client may throw a response away for reasons of its own.
@@ -772,7 +766,7 @@ def _response(api: Api, version: int, correlation_id: int, body: Mapping[str, An
     # The header of ApiVersions' response stays in version 0 (KIP-511).
     tags = b"\0" if api.is_flexible(version) and api.key != API_VERSIONS_KEY else b""
     out = [struct.pack(">i", correlation_id), tags]
-    schema.side(api, version, "response").write(out, known_fields(api, body))
+    schema.side(api, version, "response").write(out, api.known_fields(body))
     return b"".join(out)
 
 

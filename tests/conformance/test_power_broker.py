@@ -174,11 +174,11 @@ def test_what_restarts_see_is_repeated(
 
 def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a scenario sees one of a group, each of the group plays alone; two of one class are never together."""
-    played: list[tuple[int, str]] = []
+    rounds: list[tuple[int, str]] = []
 
     def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
-        differs = "error 56" if running.is_changed and (running.classes > 1 or len(played) < 2) else ""
-        played.append((running.classes, differs))
+        differs = "error 56" if running.is_changed and (running.classes > 1 or len(rounds) < 2) else ""
+        rounds.append((running.classes, differs))
         yield from ((each, differs) for each in scenarios)
 
     monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
@@ -188,11 +188,11 @@ def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.Monke
 
     found = {each.line: each.status for each in playing.restarted_together(later)}
     assert found == {1: "seen", 2: "same-replies", 3: "same-replies"}
-    assert played[0] == (2, "error 56")
+    assert rounds[0] == (2, "error 56")
 
 
-def test_differing_scenarios_are_played_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first difference ends the round, and what was not played is left for the next."""
+def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first difference ends the round, and scenarios that did not run are left for the next."""
     running = object.__new__(broker.MutableBroker)
     players = [SimpleNamespace(play=lambda scenario: (StepAnswer(error_code=scenario.steps[0].offset),))]
     monkeypatch.setattr(broker.MutableBroker, "_connected_players", lambda _self: players)

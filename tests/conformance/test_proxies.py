@@ -2,15 +2,17 @@
 
 import socket
 import sys
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from tests.conformance.tiny_proxy import TinyProxy, upper_case
 
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance.edges import edge_causes, edge_results, find_kind, read_edge_result, unreviewed
+from kafka_conformance.edges import EdgeCell, edge_causes, edge_results, find_kind, read_edge_result, unreviewed
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
 from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, one_batch, record_changes
@@ -32,7 +34,7 @@ DAMAGED = PLAIN.replace(b"value", b"vAlue", 1)
 
 
 @pytest.fixture(autouse=True)
-def few_payloads(monkeypatch):
+def few_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some payloads in place of the corpus, and one large record in place of three."""
     produced = {row: [Payload("plain", PLAIN)] for row in ROWS if row.startswith("produce-")}
     produced["produce-headers"] = [Payload("headers", WITH_HEADERS)]
@@ -43,12 +45,12 @@ def few_payloads(monkeypatch):
     monkeypatch.setattr(module, "LARGE", (3 << 19,))
 
 
-def _free_address():
+def _free_address() -> str:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return "{}:{}".format(*server.getsockname())
 
 
-def _grades(fault, rows=None, allow=()):
+def _grades(fault: str, rows: Collection[str] | None = None, allow: Sequence[str] = ()) -> dict[str, EdgeCell]:
     upstream = _free_address()
     proxy = TinyProxy(parse_address(upstream), fault=fault)
     try:
@@ -59,12 +61,12 @@ def _grades(fault, rows=None, allow=()):
         proxy.close()
 
 
-def test_rows_have_functions():
+def test_rows_have_functions() -> None:
     """Each row of the table has a function that fills it, and the other way round."""
     assert [row.id for row in KIND.row] == list(ROWS)
 
 
-def test_pass_through_agrees():
+def test_pass_through_agrees() -> None:
     """A proxy that passes frames on has the grade PASS in each row, but for addresses that it does not replace."""
     cells = _grades("")
     assert {row: cell.grade for row, cell in cells.items() if cell.grade != "PASS"} == {"metadata": "INFO"}
@@ -82,7 +84,7 @@ def test_pass_through_agrees():
         ("repairs", "fetch-damaged", "repaired damage", "fetch-v2"),
     ],
 )
-def test_planted_fault(fault, row, change, unharmed):
+def test_planted_fault(fault: str, row: str, change: str, unharmed: str) -> None:
     """A proxy with one fault fails in the row of that fault, by its name, and in no row that it does not touch."""
     cells = _grades(fault, {row, unharmed})
     assert cells[row].grade == "FAIL"
@@ -90,14 +92,14 @@ def test_planted_fault(fault, row, change, unharmed):
     assert cells[unharmed].grade == "PASS"
 
 
-def test_declared_change():
+def test_declared_change() -> None:
     """A filter that changes values passes if that is declared, and fails if another change is."""
     rows = {"produce-headers", "round-trip"}
     assert {cell.outcome for cell in _grades("upper case", rows, ["values"]).values()} == {"values as declared"}
     assert {cell.grade for cell in _grades("upper case", rows, ["keys"]).values()} == {"FAIL"}
 
 
-def _with(**fields):
+def _with(**fields: Any) -> bytes:
     batch = decode(PLAIN)[0]
     return encode(replace(batch, **fields))
 
@@ -117,13 +119,13 @@ def _with(**fields):
         (None, {"number of records"}),
     ],
 )
-def test_names_of_changes(after, names):
+def test_names_of_changes(after: bytes | None, names: set[str]) -> None:
     """Each difference between record bytes has its name."""
     assert record_changes(PLAIN, after) == names
     assert names <= set(RECORD_CHANGES)
 
 
-def test_grade_is_that_of_the_gravest_change():
+def test_grade_is_that_of_the_gravest_change() -> None:
     """One FAIL among requests with a weaker finding makes the cell a FAIL; a declared change is none."""
     tally = ProxyTally(frozenset({"values"}))
     tally.add("one", {"client id"})
@@ -143,7 +145,7 @@ def test_grade_is_that_of_the_gravest_change():
         ("/does/not/exist {upstream} {listen}", "", "the proxy ended"),
     ],
 )
-def test_proxy_that_cannot_run(what, upstream, words):
+def test_proxy_that_cannot_run(what: str, upstream: str, words: str) -> None:
     """A proxy that cannot be started, or whose broker's address is missing, is one clear line."""
     with (
         pytest.raises(CannotRunEdges, match=words),
@@ -153,7 +155,7 @@ def test_proxy_that_cannot_run(what, upstream, words):
 
 
 @pytest.mark.parametrize(("fault", "row", "code"), [("", "fetch-partial", 0), ("hides errors", "produce-errors", 1)])
-def test_certify_a_running_proxy(tmp_path, fault, row, code):
+def test_certify_a_running_proxy(tmp_path: Path, fault: str, row: str, code: int) -> None:
     """`certify proxy:HOST:PORT --upstream` writes the result of the table, and exits with 1 after a FAIL."""
     upstream = _free_address()
     proxy = TinyProxy(parse_address(upstream), fault=fault)
@@ -171,20 +173,20 @@ def test_certify_a_running_proxy(tmp_path, fault, row, code):
 @pytest.mark.parametrize(
     "words", [["kafka-python", "--allow", "values"], ["proxy:a:1", "proxy:b:2"], ["proxy:a:1", "--allow", "v"]]
 )
-def test_certify_refuses(words):
+def test_certify_refuses(words: list[str]) -> None:
     """Options of proxies without one, two proxies and an unknown change are errors of usage."""
     assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
 
 
 @pytest.mark.slow
-def test_certify_starts_a_proxy(tmp_path):
+def test_certify_starts_a_proxy(tmp_path: Path) -> None:
     """`certify proxy:COMMAND` starts the proxy in the current folder."""
     command = f"proxy:{sys.executable} {TINY} {{upstream}} {{listen}}"
     done = CliRunner().invoke(kafkaproof, ["certify", command, "--only", "acks", "--report", str(tmp_path)])
     assert done.exit_code == 0, done.output
 
 
-def test_broker_survives_garbage():
+def test_broker_survives_garbage() -> None:
     """Garbage on a connection closes that connection only."""
     with ScriptedBroker() as broker:
         for garbage in (b"\xff" * 64, b"\0\0\0\4\0\0\0\0", b"GET / HTTP/1.1\r\n\r\n"):
@@ -193,13 +195,13 @@ def test_broker_survives_garbage():
                 assert connection.recv(10) == b""
 
 
-def test_causes_name_known_proxies():
+def test_causes_name_known_proxies() -> None:
     """Reviewed causes of this table belong to proxies that can be certified by name."""
     named = {column for cause in edge_causes() if cause.kind == "proxies" for column in cause.columns}
     assert named <= set(columns())
 
 
-def test_kept_findings_have_causes():
+def test_kept_findings_have_causes() -> None:
     """Each FAIL in the kept results has a reviewed cause."""
     kept = edge_results(package_root().parents[1] / "results").get("proxies", [])
     assert len(kept) >= 3
@@ -208,7 +210,7 @@ def test_kept_findings_have_causes():
 
 @pytest.mark.testees
 @pytest.mark.java
-def test_kroxylicious_passes_and_fails():
+def test_kroxylicious_passes_and_fails() -> None:
     """The real proxy passes records on, and does not find acks=0 before Produce 9."""
     with opened("kroxylicious") as check:
         check.client._patient = 2

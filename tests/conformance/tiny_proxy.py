@@ -4,20 +4,27 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any, Final
+
+from crc32c import crc32c
 
 from kafka_brokers.wire import tables
 from kafka_brokers.wire.client import parse_address
 from kafka_brokers.wire.errors import WireError
+from kafka_brokers.wire.schema import Message
 from kafka_conformance.edges.relay import RelayRequest, open_request, side_bytes, split_response
 from kafka_records import RecordFormatError, decode, encode
 from kafka_records.layout import BATCH_V2
 
-LARGEST = 1 << 20
+LARGEST: Final = 1 << 20
+
+Waiting = dict[int, RelayRequest]
 
 
-def _frames(connection):
+def _frames(connection: socket.socket) -> Iterator[bytes]:
     with connection.makefile("rb") as stream:
         while len(size := stream.read(4)) == 4:
             frame = stream.read(int.from_bytes(size, "big"))
@@ -25,11 +32,11 @@ def _frames(connection):
                 yield frame
 
 
-def _send(connection, frame):
+def _send(connection: socket.socket, frame: bytes) -> None:
     connection.sendall(struct.pack(">i", len(frame)) + frame)
 
 
-def _changed_records(message, change):
+def _changed_records(message: Any, change: Callable[[bytes], bytes]) -> Any:
     """*message* with each record set changed."""
     if isinstance(message, dict):
         return {
@@ -39,12 +46,12 @@ def _changed_records(message, change):
     return [_changed_records(each, change) for each in message] if isinstance(message, list) else message
 
 
-def recompressed(data):
+def recompressed(data: bytes) -> bytes:
     """Each batch with gzip."""
     return b"".join(encode(replace(batch, compression="gzip")) for batch in decode(data))
 
 
-def without_headers(data):
+def without_headers(data: bytes) -> bytes:
     """Records without their headers."""
     return b"".join(
         encode(replace(batch, records=tuple(each._replace(headers=()) for each in batch.records)))
@@ -52,20 +59,18 @@ def without_headers(data):
     )
 
 
-def with_right_checksum(data):
+def with_right_checksum(data: bytes) -> bytes:
     """The first batch with a checksum of whatever it holds."""
     try:
         decode(data)
     except RecordFormatError:
-        from kafka_records.checksum import crc32c
-
         crc = BATCH_V2.field("crc")
         body = data[crc.offset + crc.width :]
         return data[: crc.offset] + crc32c(body).to_bytes(4, "big") + body
     return data
 
 
-def upper_case(data):
+def upper_case(data: bytes) -> bytes:
     """Values in capitals."""
     return b"".join(
         encode(
@@ -77,35 +82,37 @@ def upper_case(data):
     )
 
 
-RECORDS = {"recompresses": recompressed, "drops headers": without_headers, "upper case": upper_case}
+RECORDS: Final = {"recompresses": recompressed, "drops headers": without_headers, "upper case": upper_case}
 
 
 class TinyProxy:
     """Passes frames on; *fault* is a key of `RECORDS`, or one that `_request` or `_response` know."""
 
-    def __init__(self, upstream, listen=("127.0.0.1", 0), fault=""):
+    def __init__(self, upstream: tuple[str, int], listen: tuple[str, int] = ("127.0.0.1", 0), fault: str = "") -> None:
         self.upstream, self.fault = upstream, fault
         self._server = socket.create_server(listen)
         self.address = "{}:{}".format(*self._server.getsockname())
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def close(self):
+    def close(self) -> None:
         """Take no more connections."""
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
-    def _accept(self):
+    def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
                 broker = socket.create_connection(self.upstream)
-                waiting = {}
+                waiting: Waiting = {}
                 for source, target, change in ((client, broker, self._request), (broker, client, self._response)):
                     threading.Thread(target=self._pump, args=(source, target, change, waiting), daemon=True).start()
 
-    def _pump(self, source, target, change, waiting):
-        held = []
+    def _pump(
+        self, source: socket.socket, target: socket.socket, change: Callable[[bytes, Waiting], bytes], waiting: Waiting
+    ) -> None:
+        held: list[bytes] = []
         with suppress(OSError, ValueError, WireError):
             for frame in _frames(source):
                 if self.fault == "cuts" and len(frame) > LARGEST:
@@ -114,28 +121,28 @@ class TinyProxy:
                 if self.fault == "reorders" and change == self._response and waiting and not held:
                     held.append(changed)
                     continue
-                for each in (changed, *held):
-                    _send(target, each)
+                for passed in (changed, *held):
+                    _send(target, passed)
                 held.clear()
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
         source.close()
 
-    def _request(self, frame, waiting):
+    def _request(self, frame: bytes, waiting: Waiting) -> bytes:
         request, number = open_request(frame)
         fields = request.fields()
         if request.api is not tables.PRODUCE or fields["acks"]:
             waiting[number] = request
         if self.fault in RECORDS and request.api is tables.PRODUCE:
-            body = _changed_records(fields, RECORDS[self.fault])
+            body: Message = _changed_records(fields, RECORDS[self.fault])
             changed = RelayRequest(
                 request.api, request.version, side_bytes(request.api, request.version, "request", body)
             )
             return changed.frame(number)[4:]
         return frame
 
-    def _response(self, frame, waiting):
+    def _response(self, frame: bytes, waiting: Waiting) -> bytes:
         request = waiting.pop(int.from_bytes(frame[:4], "big", signed=True))
         head, body = split_response(request.api, request.version, frame)
         if self.fault == "hides errors" and request.api is tables.PRODUCE:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from kafka_pipeline.segments.splits import Stretch
 from tests.pipeline.topic_damage import CLEAN, DAMAGED, METADATA, OFFSETS, TOPIC, batch_of, log_file, snapshot
 
 from kafka_pipeline.audit.findings import KINDS, AuditFinding
 from kafka_pipeline.audit.joining import AuditReport
 from kafka_pipeline.audit.local import audit_directory
 from kafka_pipeline.audit.stretch import judge_stretch
+from kafka_pipeline.segments.files import Stretch
 
 NOW = 1_700_000_100_000
 SNAPSHOT = f"{3:020}-{1:010}.checkpoint"

@@ -320,6 +320,11 @@ class Api:
         """Whether the version has tagged fields, in the header too."""
         return version >= self.flexible
 
+    def known_fields(self, message: Mapping[str, Any]) -> Message:
+        """The fields of *message* that the response has in some version."""
+        names = {each.name for each in self.response}
+        return {name: value for name, value in message.items() if name in names}
+
     def encode(self, version: int, body: Mapping[str, Any]) -> bytes:
         """The bytes of a request, without its header.
 

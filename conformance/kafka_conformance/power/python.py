@@ -24,7 +24,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import sha256
@@ -33,11 +32,11 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
-from typing import IO, Any, Final, NoReturn, Protocol, cast
+from typing import IO, Any, Final, Protocol, cast
 
 import msgspec
 
-from kafka_conformance.in_process import TimeUp
+from kafka_conformance.in_process import IN_C, TimeUp, cpu_limit, raise_time_up
 from kafka_conformance.judge.observation import observe
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.power.results import CodeMutant, MutantResult, MutantStatus, mutant_result
@@ -62,8 +61,7 @@ REPLACEMENTS: Final = 2
 MOST_SECONDS: Final = 0.2
 LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
-# CPU seconds on top for code in C, which the alarm does not reach; seconds without a word until a child is ended.
-IN_C: Final = 10
+# Seconds without a word until a child is ended.
 ASLEEP: Final = 600.0
 # Bytes on top of what the preloaded process takes.
 MEMORY: Final = 1 << 30
@@ -408,24 +406,6 @@ def _predicted(
 # --- units under limits --------------------------------------------------------------------------------------------
 
 
-def _late(*_: object) -> NoReturn:
-    raise TimeUp
-
-
-@contextmanager
-def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raises `TimeUp` in the block after so many CPU seconds, and ends the process `IN_C` seconds later."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-    resource.setrlimit(resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime + seconds) + IN_C, hard))
-    # It repeats: a codec that swallows the first exception meets the next.
-    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-
-
 def _limited(answer: Callable[[int], bytes], unit: int, seconds: float) -> bytes:
     """The reply to *unit*, of which an exception is one too; raises `TimeUp`."""
     with cpu_limit(seconds):
@@ -445,7 +425,7 @@ def _graded(exchange: Exchange, unit: int, reply: bytes) -> str:
 def _restrict() -> None:
     """Limit this child: memory, what an alarm does, and what native libraries print when they end it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    signal.signal(signal.SIGPROF, _late)
+    signal.signal(signal.SIGPROF, raise_time_up)
     taken = int(Path("/proc/self/statm").read_bytes().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + MEMORY, taken + MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

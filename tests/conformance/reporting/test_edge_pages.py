@@ -34,6 +34,7 @@ def test_page_and_document(tmp_path: Path) -> None:
 def test_tables_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The last folder that has a column counts, and a file that is no result is named."""
     monkeypatch.setattr(edges, "kinds", lambda: (KIND,))
+    path = tmp_path
     for folder, grade in (("a", "FAIL"), ("b", "PASS")):
         made = result("client", EdgeCell(row="crc", grade=grade, outcome=grade))  # type: ignore[arg-type]
         path = edges.result_path(tmp_path / folder, KIND.id, "client")

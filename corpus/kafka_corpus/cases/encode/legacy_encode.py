@@ -105,7 +105,7 @@ def last_offset_after_the_last_record(shape: dict[str, Any]) -> Draft:
     return may_write(
         batch,
         data,
-        why="a writer may write what it is asked for, though readers then move the records",
+        why="a writer may write the offset that the batch names, though readers then move the records",
         compare="masked",
     )
 

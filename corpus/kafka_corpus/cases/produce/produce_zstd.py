@@ -282,7 +282,7 @@ def window_too_large(shape: dict[str, Any]) -> Draft:
 
 @case("ZST-08", "ZST-06", each=ways(window={"144-mib": TOO_LARGE["144-mib"], "2-gib": 0xA8}))
 def window_too_large_of_a_frame_that_says_its_size(shape: dict[str, Any]) -> Draft:
-    """Nobody looks at the window of a small frame that says its size and is there whole: it is read in one pass."""
+    """The window of a small, whole frame that gives its size is not checked: the frame is read in one pass."""
     header = zstd_header(SIZE8, bytes((shape["window"],)) + len(PLAIN).to_bytes(8, "little"))
     return taken("zstd", zstd_frame(zstd_block(PLAIN, last=True), header=header, end=b""), shape["path"])
 
