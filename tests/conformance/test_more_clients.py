@@ -22,8 +22,8 @@ CLIENTS = {
     "java-0.10": 1, "scala-consumer": 1, "optiopay-kafka": 2, "librdkafka-debian": 2,
 }  # fmt: skip
 SLOW_BUILDS = {"cargo", "mvn"}
-# Clients that give no record of a damaged message and no error: they fetch it again and again, or end the set there.
-SILENT = {"afkak", "optiopay-kafka"}
+# Clients that give no record of a damaged message and no error: they fetch it again and again.
+SILENT = {"afkak"}
 # Clients that compare no checksum by default.
 UNCHECKED = {"kafka-node", "no-kafka", "kafka-ts", "kafka-python-2", "scala-consumer", "librdkafka-debian"}
 

@@ -55,7 +55,6 @@ async fn answer(request: &Value) -> Value {
         Some("hello") => return hello(),
         Some("consume") => consume(request, &mut records).await,
         Some("produce") => produce(request).await,
-        Some("recover") => go_on(request).await,
         op => Err(Failed::Skipped(format!("no operation {op:?}"))),
     };
     match done {
@@ -96,12 +95,6 @@ async fn consume(request: &Value, records: &mut Vec<Value>) -> Result<(), Failed
             records.push(record(&given));
         }
     }
-    Ok(())
-}
-
-/// Ends the process, unless there is no connection.
-async fn go_on(request: &Value) -> Result<(), Failed> {
-    crate::recover::go_on(connected(request).await?, request).await;
     Ok(())
 }
 
