@@ -106,10 +106,10 @@ def test_strengths() -> None:
 
 
 def test_checks() -> None:
-    """239 rules can be checked by decoding, 94 by encoding, 214 by producing, 121 by fetching."""
+    """224 rules can be checked by decoding, 94 by encoding, 214 by producing, 121 by fetching."""
     checks = Counter(check for each in ALL for check in each.checked_by)
-    assert checks == {"decode": 239, "encode": 94, "produce": 214, "fetch": 121}
-    assert sum(not each.checked_by for each in ALL) == 10
+    assert checks == {"decode": 224, "encode": 94, "produce": 214, "fetch": 121}
+    assert sum(not each.checked_by for each in ALL) == 25
 
 
 def test_evidence() -> None:
