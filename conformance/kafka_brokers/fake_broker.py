@@ -305,6 +305,7 @@ class Tape:
         self.position: int | None = None
         self.stalled = False
         self._times: Counter[int] = Counter()
+        self._rooms: dict[int, int] = {}
         self._entries = list(_framed(data))
 
     @property
@@ -315,8 +316,10 @@ class Tape:
         last = max((entry.last for entry in self._entries if entry.last != NEVER), default=-1)
         return min(max(last, -1) + 2, INT64_MAX)
 
-    def read(self, offset: int, magic: int) -> bytes:
+    def read(self, offset: int, magic: int, room: int = 0) -> bytes:
         """Bytes for a fetch at *offset*; empty after the end record, which has format *magic*."""
+        if room > self._rooms.setdefault(offset, room):  # it takes an entry for a cut one, and is not stalled yet
+            self._rooms[offset], self._times[offset] = room, 0
         if self.position is not None and offset > self.position:
             return b""
         self.requests.append(offset)
@@ -414,6 +417,7 @@ class WantedPartition(NamedTuple):
     name: str
     partition: int
     offset: int
+    max_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -737,10 +741,10 @@ class FakeBroker:
 
     def _session(self, version: int, body: Message) -> FetchRound:
         """The partitions of a fetch, or of its session."""
-        topics = [(topic, self._named(version, topic, "topic")) for topic in body["topics"]]
+        topics = [(each.get("topic_id"), self._named(version, each, "topic") or "", each) for each in body["topics"]]
         wanted = [
-            WantedPartition(topic.get("topic_id"), name or "", each["partition"], each["fetch_offset"])
-            for topic, name in topics
+            WantedPartition(id_, name, each["partition"], each["fetch_offset"], each["partition_max_bytes"])
+            for id_, name, topic in topics
             for each in topic["partitions"]
         ]
         if self._sessions is None or version < SESSIONS:
@@ -756,9 +760,9 @@ class FakeBroker:
         if not wanted.name:
             return fetch_response(wanted.partition, -1, b"", error_code=UNKNOWN_TOPIC_ID)
         tape = self._tapes.get((wanted.name, wanted.partition))
-        records = b"" if tape is None else tape.read(wanted.offset, magic)
         if tape is None:
-            return fetch_response(wanted.partition, wanted.offset, records)
+            return fetch_response(wanted.partition, wanted.offset, b"")
+        records = tape.read(wanted.offset, magic, wanted.max_bytes)
         return fetch_response(wanted.partition, tape.end_offset, records, tape.aborted)
 
 

@@ -115,6 +115,17 @@ def test_a_client_that_repeats_one_offset_has_stalled() -> None:
     assert tape.stalled
 
 
+def test_a_client_that_makes_room_has_not_stalled() -> None:
+    """A client that fetches the same offset with a larger size takes the entry for a cut one, and may give up later."""
+    tape = Tape(TWO)
+
+    assert [tape.read(0, 2, room) for room in (100, 100, 100, 200, 200, 400)] == [TWO] * 6
+    assert not tape.stalled
+    assert [tape.read(0, 2, 400) for _ in range(2)] == [TWO] * 2
+    assert is_end(tape.read(0, 2, 400), 0)
+    assert tape.stalled
+
+
 @pytest.mark.parametrize(
     ("tail", "stalls"),
     [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, False), (b"\xff" * 18, True)],

@@ -25,7 +25,6 @@ from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, edge_module
 from kafka_conformance.judge.grade import GRADES
 from kafka_conformance.runner.keeping import WHOLE, reserved
 from kafka_conformance.sanitize import printable
-from kafka_corpus.vectors import package_root
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 
 # Characters of a column of the matrix, and of its first one.
@@ -90,7 +89,7 @@ def _kind_document(kind: EdgeKind) -> dict[str, Any]:
 @kind_argument
 @click.option(
     "--from", "folder", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="DIR",
-    help="Results of `edges run`.  [default: the results kept in the checkout]",
+    help="Results of `edges run`.  [default: the results that come with this installation]",
 )  # fmt: skip
 @json_option
 def show_edges(kind: EdgeKind, folder: Path | None, as_json: bool) -> NoReturn:
@@ -98,7 +97,7 @@ def show_edges(kind: EdgeKind, folder: Path | None, as_json: bool) -> NoReturn:
 
     Exit codes: 0 it was shown, 2 a result is unusable, 3 there is no result.
     """
-    where = folder or package_root().parents[1] / "results"
+    where = folder or edges.kept_folder()
     paths = sorted((where / "edges" / kind.id).glob(f"*{edges.SUFFIX}"))
     results = _usage(lambda: [edges.read_edge_result(path) for path in paths])
     if not results:

@@ -287,6 +287,12 @@ def _decoded(path: Path, at: int, line: bytes, type_: type[Any]) -> Any:
         raise BadEdgesError(f"{path}, line {at}: {error}") from error
 
 
+def kept_folder() -> Path:
+    """The folder of the results that come with this installation: inside of the package, or in the checkout."""
+    inside = Path(__file__).parent / "results"
+    return inside if inside.is_dir() else Path(__file__).parents[3] / "results"
+
+
 def edge_results(folder: Path) -> dict[str, list[EdgeResult]]:
     """All results below *folder*, by kind, columns in order of their names; kinds without one are left out."""
     found: dict[str, list[EdgeResult]] = {}

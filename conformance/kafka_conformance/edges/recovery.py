@@ -138,9 +138,9 @@ class LogTape(Tape):
         """The offset after the end record."""
         return self._pieces[-1].last + 1
 
-    def read(self, offset: int, magic: int) -> bytes:
+    def read(self, offset: int, magic: int, room: int = 0) -> bytes:
         """The bytes from the batch that holds *offset* on: that batch whole, others up to the size of a fetch."""
-        del magic
+        del magic, room
         left = [piece.data for piece in self._pieces if piece.last >= offset]
         self.fetches.append((time.monotonic(), offset))
         return b"".join(left)[: max(FETCH_BYTES, len(left[0]))] if left else b""
@@ -297,8 +297,8 @@ def _hole() -> DamagedLog:
 class _CutTape(LogTape):
     """A log of two segments, the first of which ends in the middle of a batch: no fetch goes beyond it."""
 
-    def read(self, offset: int, magic: int) -> bytes:
-        found = super().read(offset, magic)
+    def read(self, offset: int, magic: int, room: int = 0) -> bytes:
+        found = super().read(offset, magic, room)
         at = found.find(CUT_MARK)
         return found if at < 0 else found[:at]
 

@@ -178,7 +178,7 @@ def test_changes_of_real_codecs(tmp_path: Path) -> None:
         assert {"new": "🔴 new", "more": "🟠 more", "fewer": "🟢 fewer", "gone": "🟢 gone"}[kind] in row
     assert "| producer-legacy | ✅ pass | not announced |" in page
     assert {each["profile"] for each in compared["profiles"]} == {
-        "consumer", "consumer-legacy", "producer-legacy", "hostile",
+        "consumer", "consumer-legacy", "consumer-transactions", "producer-legacy", "hostile",
     }  # fmt: skip
 
 
