@@ -67,6 +67,7 @@ from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import (
     FIRST_OF_V2,
+    AddPartitions,
     EndTransaction,
     Fetch,
     InitProducerId,
@@ -158,17 +159,19 @@ def _judge_content(step: Step, want: StepAnswer, have: StepAnswer) -> CaseFindin
         if getattr(want, name) != getattr(have, name) and not surplus:
             word = "other offset" if name == "base_offset" else "other time"
             return CaseFinding("FAIL", word, f"{name} is {getattr(have, name)}, Kafka: {getattr(want, name)}")
-    if without_epochs(want.data) != without_epochs(have.data):
+    same = without_epochs(want.data) == without_epochs(have.data)
+    if not same:
         if want.data and not _readable(want.data):
             return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
         if content_of(want.data) != content_of(have.data):
             if isinstance(step, Fetch) and _goes_on(want.data, have.data, step):
                 return CaseFinding("INFO", "other amount", f"{len(have.data)} bytes, Kafka: {len(want.data)}")
             return CaseFinding("FAIL", "other data", _first_difference(want.data, have.data))
-        return CaseFinding("INFO", "other form", "the same records in another form or compression")
     committed = isinstance(step, Fetch) and step.isolation == "read_committed"
     if committed and set(want.aborted) != set(have.aborted):
         return CaseFinding("FAIL", "other aborted", f"aborted {have.aborted!r:.60}, Kafka: {want.aborted!r:.60}")
+    if not same:
+        return CaseFinding("INFO", "other form", "the same records in another form or compression")
     for name in ("record_errors", "high_watermark", "last_stable_offset"):
         if getattr(want, name) != getattr(have, name):
             return CaseFinding("INFO", name.replace("_", " "), f"{name} is {getattr(have, name)!r:.40}")
@@ -190,14 +193,20 @@ def content_of(data: bytes) -> object:
         batches = decode(data)
     except RecordFormatError:
         return without_epochs(data)
-    return _records_of(batches) + [(batch.last_offset, batch.max_timestamp) for batch in batches if batch.records][-1:]
+    return _records_of(batches) + [(batch.last_offset, _max_time_of(batch)) for batch in batches if batch.records][-1:]
+
+
+def _max_time_of(batch: Batch) -> int | None:
+    """The maximal timestamp of *batch*; None for markers, which no consumer sees, and v0 and v1, which have none."""
+    return None if batch.control or batch.magic < MAGIC_OF_V2 else batch.max_timestamp
 
 
 def _records_of(batches: Sequence[Batch]) -> list[tuple[object, ...]]:
-    """The records with what consumers read of their batch; the epoch in a marker is for brokers."""
+    """The records with what consumers read of their batch; the epoch and the time of a marker are for brokers."""
     return [
         (
-            _as_rebuilt(record), batch.timestamp_type, batch.producer_id,
+            _as_rebuilt(record._replace(timestamp=-1) if batch.control else record), batch.timestamp_type,
+            batch.producer_id,
             -1 if batch.control else batch.producer_epoch, batch.transactional, batch.control,
         )
         for batch in batches
@@ -226,7 +235,10 @@ def _first_difference(want: bytes, have: bytes) -> str:
         right, given = decode(want), decode(have)
     except RecordFormatError:
         return f"{len(have)} bytes that are not Kafka's {len(want)} bytes"
-    records = [[record for batch in batches for record in batch.records] for batches in (right, given)]
+    records = [
+        [record._replace(timestamp=-1) if batch.control else record for batch in batches for record in batch.records]
+        for batches in (right, given)
+    ]
     for one, other in zip(*records, strict=False):
         for name in Record._fields:
             if getattr(one, name) != getattr(other, name):
@@ -234,10 +246,11 @@ def _first_difference(want: bytes, have: bytes) -> str:
     if len(records[0]) != len(records[1]):
         return f"{len(records[1])} records, Kafka: {len(records[0])}"
     for batch, other_batch in zip(right, given, strict=False):
-        for name in ("timestamp_type", "producer_id", "producer_epoch", "transactional", "control", "last_offset",
-                     "max_timestamp"):  # fmt: skip
+        for name in ("timestamp_type", "producer_id", "producer_epoch", "transactional", "control", "last_offset"):
             if getattr(batch, name) != getattr(other_batch, name):
                 return f"{name} of a batch is {getattr(other_batch, name)}, Kafka: {getattr(batch, name)}"
+        if _max_time_of(batch) != _max_time_of(other_batch):
+            return f"max_timestamp of a batch is {other_batch.max_timestamp}, Kafka: {batch.max_timestamp}"
     return f"{len(given)} batches, Kafka: {len(right)}"
 
 
@@ -275,6 +288,8 @@ def _without_old_versions(observation: Observation) -> bool:
 def is_ordinary(steps: Sequence[Step]) -> bool:
     """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
     begun: set[str] = set()
+    if not _keeps_to_transactions(steps):
+        return False
     for step in steps:
         if isinstance(step, WriteMarker):
             return False
@@ -290,6 +305,30 @@ def is_ordinary(steps: Sequence[Step]) -> bool:
         if step.producer and step.producer not in begun and any(each.base_sequence for each in _readable(step.data)):
             return False
         begun.add(step.producer)
+    return True
+
+
+def _keeps_to_transactions(steps: Sequence[Step]) -> bool:
+    """Whether only initialised transactional ids are named, and producers send no plain data in their transactions."""
+    initialised: set[str] = set()
+    open_: set[str] = set()
+    for step in steps:
+        match step:
+            case InitProducerId(producer, transactional):
+                open_.discard(producer)
+                if transactional:
+                    initialised.add(producer)
+            case AddPartitions(producer):
+                open_.add(producer)
+            case EndTransaction(producer):
+                open_.discard(producer)
+            case Produce(producer=producer, transactional=True):
+                if producer not in initialised:
+                    return False
+                open_.add(producer)
+            case Produce(producer=producer):
+                if producer in open_:
+                    return False
     return True
 
 
@@ -355,7 +394,8 @@ def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
         case Hung():
             return CaseFinding(grade, "hang", how_it_ended(observation))
         case Garbled(why):
-            return CaseFinding(grade, "unreadable", why)
+            # Nothing stops: clients meet an answer that they cannot read.
+            return CaseFinding("FAIL" if grade == "FAIL" else "NON_STRICT", "unreadable", why)
     raise AssertionError(observation)
 
 
