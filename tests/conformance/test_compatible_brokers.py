@@ -142,6 +142,16 @@ def test_what_no_consumer_sees_is_no_other_data() -> None:
     assert brokers.content_of(messages(TIME + 1, TIME)) == brokers.content_of(messages(TIME + 1, TIME, codec="gzip"))
     assert brokers.content_of(messages(TIME)) != brokers.content_of(messages(0))
 
+    want, old = StepAnswer(data=batch(b"a")), StepAnswer(data=messages(TIME))
+    steps = {"v1 in the log": (Produce(data=b""), want, old), "v2 for Fetch 3": (Fetch(api_version=3), old, want)}
+    findings = {
+        name: judge_answers([step], [right], [given], strict=False) for name, (step, right, given) in steps.items()
+    }
+    assert {name: finding and finding.outcome for name, finding in findings.items()} == {
+        "v1 in the log": "other form",
+        "v2 for Fetch 3": "newer format",
+    }
+
 
 BEGUN: tuple[Step, ...] = (InitProducerId("p"), AddPartitions("p"))
 DATA = encode(
