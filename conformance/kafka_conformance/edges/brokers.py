@@ -177,7 +177,7 @@ def _judge_content(step: Step, want: StepAnswer, have: StepAnswer) -> CaseFindin
 
 
 def _other_bytes(step: Step, want: bytes, have: bytes) -> CaseFinding | None:
-    """What is other than the form of the same records, where the bytes are not the same."""
+    """The finding where the bytes differ; None if that is only the form of the same records."""
     if want and not _readable(want):
         return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
     timed = all(batch.magic >= MAGIC_OF_V2 for batch in (*_readable(want), *_readable(have)))
@@ -217,7 +217,7 @@ def content_of(data: bytes, *, timed: bool = True) -> object:
 
 
 def _header_of(batch: Batch) -> dict[str, object]:
-    """What consumers read of a header: of a marker neither epoch nor time; v0 and v1 have no maximal timestamp."""
+    """The fields of a header that consumers read: no epoch or time of a marker, no maximal time of v0 and v1."""
     return {
         "timestamp_type": batch.timestamp_type,
         "producer_id": batch.producer_id,
