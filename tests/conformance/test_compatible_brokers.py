@@ -143,7 +143,10 @@ def test_what_no_consumer_sees_is_no_other_data() -> None:
     assert brokers.content_of(messages(TIME)) != brokers.content_of(messages(0))
 
     want, old = StepAnswer(data=batch(b"a")), StepAnswer(data=messages(TIME))
-    steps = {"v1 in the log": (Produce(data=b""), want, old), "v2 for Fetch 3": (Fetch(api_version=3), old, want)}
+    steps: dict[str, tuple[Step, StepAnswer, StepAnswer]] = {
+        "v1 in the log": (Produce(data=b""), want, old),
+        "v2 for Fetch 3": (Fetch(api_version=3), old, want),
+    }
     findings = {
         name: judge_answers([step], [right], [given], strict=False) for name, (step, right, given) in steps.items()
     }
@@ -290,6 +293,17 @@ def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed
         assert isinstance(observe_scenario(recorder, broker, case), Crashed) is crashed
         assert isinstance(observe_scenario(recorder, broker, case), ScenarioAnswers)
         assert broker.starts == starts
+
+
+def test_a_release_is_measured_with_its_own_scenarios(planted: list[str]) -> None:
+    """Apache Kafka 3.9.2 is not judged by what only 4.4.0 was recorded to do."""
+    case = Case(
+        id="area.case", title="", rules=(), area="area", op="append", input=Scenario(steps=(Fetch(),)),
+        expect=Expectation(verdict="valid"),
+    )  # fmt: skip
+    with StartedBroker(planted) as broker:
+        column = brokers.BrokerColumn(broker, "3.9.2", release="3.9.2")
+        assert column.not_announced({"4.4.0": case}) == "the scenario is not of Kafka 3.9.2"
 
 
 def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:
