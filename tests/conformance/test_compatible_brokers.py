@@ -13,10 +13,21 @@ from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
 from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
 from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
-from kafka_conformance.judge.observation import Crashed, ScenarioAnswers
+from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers
 from kafka_conformance.runner.broker import observe_scenario
 from kafka_corpus.case import Case, Expectation
-from kafka_corpus.scenario import NOW, Fetch, Produce, Scenario, StepAnswer
+from kafka_corpus.scenario import (
+    NOW,
+    Aborted,
+    AddPartitions,
+    EndTransaction,
+    Fetch,
+    InitProducerId,
+    Produce,
+    Scenario,
+    Step,
+    StepAnswer,
+)
 from kafka_records import Batch, Record, encode
 from kafkaproof.cli import kafkaproof
 
@@ -86,6 +97,102 @@ def test_what_no_producer_sends_is_never_fail() -> None:
     flipped = plain[:-1] + bytes([plain[-1] ^ 1])
     assert brokers.has_wrong_checksum([Produce(data=flipped)])
     assert not brokers.has_wrong_checksum([Produce(data=plain)])
+
+
+def test_the_list_of_aborted_transactions_counts_in_another_form() -> None:
+    """Consumers skip what it names, so a wrong list is FAIL where the same records have another compression, too."""
+    step = Fetch(isolation="read_committed")
+    want = StepAnswer(data=batch(b"a"), aborted=(Aborted(9_000, 0),))
+    for data in (batch(b"a"), batch(b"a", codec="gzip")):
+        finding = judge_answers([step], [want], [StepAnswer(data=data)], strict=False)
+        assert finding is not None
+        assert (finding.grade, finding.outcome) == ("FAIL", "other aborted")
+        finding = judge_answers([Fetch()], [want], [StepAnswer(data=data)], strict=False)
+        assert finding is None or finding.grade == "INFO"
+    other = judge_answers(
+        [step], [want], [StepAnswer(data=batch(b"a", codec="gzip"), aborted=want.aborted)], strict=False
+    )
+    assert other is not None
+    assert (other.grade, other.outcome) == ("INFO", "other form")
+
+
+def test_what_no_consumer_sees_is_no_other_data() -> None:
+    """The time of a marker, and where maximal timestamps of v1 messages are; the time of a record is seen."""
+
+    def marker(time: int, value: bytes = b"\0\0\0\0\0\0") -> bytes:
+        record = Record(offset=0, timestamp=time, key=b"\0\0\0\1", value=value)
+        return encode(
+            Batch(
+                magic=2, base_offset=0, last_offset=0, max_timestamp=time, records=(record,),
+                producer_id=1, producer_epoch=0, transactional=True, control=True,
+            )
+        )  # fmt: skip
+
+    def messages(*times: int, codec: str = "none") -> bytes:
+        records = tuple(Record(offset=at, timestamp=time, key=None, value=b"a") for at, time in enumerate(times))
+        return encode(
+            Batch(
+                magic=1, base_offset=0, last_offset=len(times) - 1, max_timestamp=max(times), records=records,
+                compression=codec,  # type: ignore[arg-type]
+            )
+        )  # fmt: skip
+
+    assert brokers.content_of(marker(TIME)) == brokers.content_of(marker(0))
+    assert brokers.content_of(marker(TIME)) != brokers.content_of(marker(TIME, b"\0\0\0\0\0\1"))
+    assert brokers.content_of(messages(TIME + 1, TIME)) == brokers.content_of(messages(TIME + 1, TIME, codec="gzip"))
+    assert brokers.content_of(messages(TIME)) != brokers.content_of(messages(0))
+
+    want, old = StepAnswer(data=batch(b"a")), StepAnswer(data=messages(TIME))
+    steps: dict[str, tuple[Step, StepAnswer, StepAnswer]] = {
+        "v1 in the log": (Produce(data=b""), want, old),
+        "v2 for Fetch 3": (Fetch(api_version=3), old, want),
+    }
+    findings = {
+        name: judge_answers([step], [right], [given], strict=False) for name, (step, right, given) in steps.items()
+    }
+    assert {name: finding and finding.outcome for name, finding in findings.items()} == {
+        "v1 in the log": "other form",
+        "v2 for Fetch 3": "newer format",
+    }
+
+
+BEGUN: tuple[Step, ...] = (InitProducerId("p"), AddPartitions("p"))
+DATA = encode(
+    Batch(
+        magic=2, base_offset=0, last_offset=0, max_timestamp=TIME, producer_id=1, producer_epoch=0, base_sequence=0,
+        records=(Record(offset=0, timestamp=TIME, key=None, value=b"a"),), transactional=True,
+    )
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "ordinary"),
+    [
+        ((*BEGUN, Produce(data=DATA, producer="p", transactional=True)), True),
+        ((*BEGUN, Produce(data=batch(b"a"))), True),
+        ((*BEGUN, Produce(data=DATA, producer="p")), False),
+        ((*BEGUN, EndTransaction("p", commit=True), Produce(data=DATA, producer="p")), True),
+        ((InitProducerId("p", transactional=False), Produce(data=DATA, producer="p", transactional=True)), False),
+        ((InitProducerId("q"), Produce(data=DATA, producer="p", transactional=True)), False),
+    ],
+)
+def test_what_no_transactional_producer_sends_is_not_ordinary(steps: tuple[Step, ...], ordinary: bool) -> None:
+    """Data of a transactional id that was not initialised, and plain data of a producer inside of its transaction."""
+    assert brokers.is_ordinary(steps) is ordinary
+
+
+@pytest.mark.parametrize(("code", "garbled", "crashed"), [(0, "FAIL", "FAIL"), (87, "NON_STRICT", "HOSTILE")])
+def test_an_unreadable_answer_stops_nothing(code: int, garbled: str, crashed: str) -> None:
+    """It is HOSTILE that a refused request ends the broker; an answer that cannot be read leaves it there."""
+    case = Case(
+        id="area.case", title="", rules=(), area="area", op="append",
+        input=Scenario(steps=(Produce(data=batch(b"a")),)),
+        expect=Expectation(verdict="valid", answers=(StepAnswer(error_code=code),)),
+    )  # fmt: skip
+    for observation, grade in ((Garbled("no answer"), garbled), (Crashed(), crashed)):
+        finding = brokers.judge_scenario_case({"4.4.0": case}, observation, strict=False)
+        assert finding is not None
+        assert finding.grade == grade
 
 
 def test_a_cell_is_its_gravest_finding() -> None:
@@ -186,6 +293,17 @@ def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed
         assert isinstance(observe_scenario(recorder, broker, case), Crashed) is crashed
         assert isinstance(observe_scenario(recorder, broker, case), ScenarioAnswers)
         assert broker.starts == starts
+
+
+def test_a_release_is_measured_with_its_own_scenarios(planted: list[str]) -> None:
+    """Apache Kafka 3.9.2 is not judged by what only 4.4.0 was recorded to do."""
+    case = Case(
+        id="area.case", title="", rules=(), area="area", op="append", input=Scenario(steps=(Fetch(),)),
+        expect=Expectation(verdict="valid"),
+    )  # fmt: skip
+    with StartedBroker(planted) as broker:
+        column = brokers.BrokerColumn(broker, "3.9.2", release="3.9.2")
+        assert column.not_announced({"4.4.0": case}) == "the scenario is not of Kafka 3.9.2"
 
 
 def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:

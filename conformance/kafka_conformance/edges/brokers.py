@@ -32,6 +32,7 @@ from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
 from kafka_conformance.edges.broker_rows import (
     ANSWERED_TIME,
     APACHE,
+    FIRST_FETCH_OF_V2,
     FIRST_PRODUCE_OF_V2,
     GROUPS,
     IDEMPOTENCE,
@@ -67,6 +68,7 @@ from kafka_corpus.authoring.build import put
 from kafka_corpus.case import Case
 from kafka_corpus.scenario import (
     FIRST_OF_V2,
+    AddPartitions,
     EndTransaction,
     Fetch,
     InitProducerId,
@@ -91,6 +93,8 @@ LONGEST_WHY: Final = 140
 # Errors on which Java's producer sends the same batch again (subclasses of RetriableException).
 RETRIABLE: Final = frozenset({2, 3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 41, 51, 56, 74, 75, 78, 100})
 MAGIC_OF_V2: Final = 2
+# The first version of Fetch that may be answered with v0, v1 and v2.
+FIRST_FETCHES: Final = (0, 2, FIRST_FETCH_OF_V2)
 # The time of records that are not from the corpus.
 TIME: Final = 1_524_709_879_130
 
@@ -158,21 +162,33 @@ def _judge_content(step: Step, want: StepAnswer, have: StepAnswer) -> CaseFindin
         if getattr(want, name) != getattr(have, name) and not surplus:
             word = "other offset" if name == "base_offset" else "other time"
             return CaseFinding("FAIL", word, f"{name} is {getattr(have, name)}, Kafka: {getattr(want, name)}")
-    if without_epochs(want.data) != without_epochs(have.data):
-        if want.data and not _readable(want.data):
-            return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
-        if content_of(want.data) != content_of(have.data):
-            if isinstance(step, Fetch) and _goes_on(want.data, have.data, step):
-                return CaseFinding("INFO", "other amount", f"{len(have.data)} bytes, Kafka: {len(want.data)}")
-            return CaseFinding("FAIL", "other data", _first_difference(want.data, have.data))
-        return CaseFinding("INFO", "other form", "the same records in another form or compression")
+    same = without_epochs(want.data) == without_epochs(have.data)
+    if not same and (finding := _other_bytes(step, want.data, have.data)) is not None:
+        return finding
     committed = isinstance(step, Fetch) and step.isolation == "read_committed"
     if committed and set(want.aborted) != set(have.aborted):
         return CaseFinding("FAIL", "other aborted", f"aborted {have.aborted!r:.60}, Kafka: {want.aborted!r:.60}")
+    if not same:
+        return CaseFinding("INFO", "other form", "the same records in another form or compression")
     for name in ("record_errors", "high_watermark", "last_stable_offset"):
         if getattr(want, name) != getattr(have, name):
             return CaseFinding("INFO", name.replace("_", " "), f"{name} is {getattr(have, name)!r:.40}")
     return None
+
+
+def _other_bytes(step: Step, want: bytes, have: bytes) -> CaseFinding | None:
+    """The finding where the bytes differ; None if that is only the form of the same records."""
+    if want and not _readable(want):
+        return CaseFinding("NON_STRICT", "other bytes", "other bytes, from which no client reads records")
+    timed = all(batch.magic >= MAGIC_OF_V2 for batch in (*_readable(want), *_readable(have)))
+    if content_of(want, timed=timed) == content_of(have, timed=timed):
+        newest = max((batch.magic for batch in _readable(have)), default=0)
+        if isinstance(step, Fetch) and step.api_version < FIRST_FETCHES[newest]:
+            return CaseFinding("FAIL", "newer format", f"v{newest}, which Fetch {step.api_version} does not know")
+        return None
+    if isinstance(step, Fetch) and _goes_on(want, have, step):
+        return CaseFinding("INFO", "other amount", f"{len(have)} bytes, Kafka: {len(want)}")
+    return CaseFinding("FAIL", "other data", _first_difference(want, have))
 
 
 def without_epochs(data: bytes) -> bytes:
@@ -184,21 +200,41 @@ def without_epochs(data: bytes) -> bytes:
     return b"".join(put(each, "partition_leader_epoch", 0) if each[MAGIC_OFFSET] == 2 else each for each in entries)
 
 
-def content_of(data: bytes) -> object:
-    """The records that consumers read of *data*, and its end; the bytes themselves if there are none."""
+def content_of(data: bytes, *, timed: bool = True) -> object:
+    """The records that consumers read of *data*, and its end; the bytes themselves if there are none.
+
+    The maximal timestamp of a v2 batch counts if *timed*.
+    """
     try:
         batches = decode(data)
     except RecordFormatError:
         return without_epochs(data)
-    return _records_of(batches) + [(batch.last_offset, batch.max_timestamp) for batch in batches if batch.records][-1:]
+    ends = [
+        (header["last_offset"], timed and header["max_timestamp"])
+        for header in map(_header_of, [batch for batch in batches if batch.records][-1:])
+    ]
+    return _records_of(batches) + ends
+
+
+def _header_of(batch: Batch) -> dict[str, object]:
+    """The fields of a header that consumers read: no epoch or time of a marker, no maximal time of v0 and v1."""
+    return {
+        "timestamp_type": batch.timestamp_type,
+        "producer_id": batch.producer_id,
+        "producer_epoch": -1 if batch.control else batch.producer_epoch,
+        "transactional": batch.transactional,
+        "control": batch.control,
+        "last_offset": batch.last_offset,
+        "max_timestamp": -1 if batch.control or batch.magic < MAGIC_OF_V2 else batch.max_timestamp,
+    }
 
 
 def _records_of(batches: Sequence[Batch]) -> list[tuple[object, ...]]:
-    """The records with what consumers read of their batch; the epoch in a marker is for brokers."""
+    """The records with what consumers read of their batch; the epoch and the time of a marker are for brokers."""
     return [
         (
-            _as_rebuilt(record), batch.timestamp_type, batch.producer_id,
-            -1 if batch.control else batch.producer_epoch, batch.transactional, batch.control,
+            _as_rebuilt(record._replace(timestamp=-1) if batch.control else record), batch.timestamp_type,
+            batch.producer_id, -1 if batch.control else batch.producer_epoch, batch.transactional, batch.control,
         )
         for batch in batches
         for record in batch.records
@@ -226,7 +262,7 @@ def _first_difference(want: bytes, have: bytes) -> str:
         right, given = decode(want), decode(have)
     except RecordFormatError:
         return f"{len(have)} bytes that are not Kafka's {len(want)} bytes"
-    records = [[record for batch in batches for record in batch.records] for batches in (right, given)]
+    records = [[record for record, *_ in _records_of(batches)] for batches in (right, given)]
     for one, other in zip(*records, strict=False):
         for name in Record._fields:
             if getattr(one, name) != getattr(other, name):
@@ -234,10 +270,9 @@ def _first_difference(want: bytes, have: bytes) -> str:
     if len(records[0]) != len(records[1]):
         return f"{len(records[1])} records, Kafka: {len(records[0])}"
     for batch, other_batch in zip(right, given, strict=False):
-        for name in ("timestamp_type", "producer_id", "producer_epoch", "transactional", "control", "last_offset",
-                     "max_timestamp"):  # fmt: skip
-            if getattr(batch, name) != getattr(other_batch, name):
-                return f"{name} of a batch is {getattr(other_batch, name)}, Kafka: {getattr(batch, name)}"
+        for name, value in _header_of(batch).items():
+            if value != (other_value := _header_of(other_batch)[name]):
+                return f"{name} of a batch is {other_value}, Kafka: {value}"
     return f"{len(given)} batches, Kafka: {len(right)}"
 
 
@@ -275,6 +310,8 @@ def _without_old_versions(observation: Observation) -> bool:
 def is_ordinary(steps: Sequence[Step]) -> bool:
     """Whether producers send such batches, and clients such requests: plain offsets, times, ids and header keys."""
     begun: set[str] = set()
+    if not _keeps_to_transactions(steps):
+        return False
     for step in steps:
         if isinstance(step, WriteMarker):
             return False
@@ -290,6 +327,30 @@ def is_ordinary(steps: Sequence[Step]) -> bool:
         if step.producer and step.producer not in begun and any(each.base_sequence for each in _readable(step.data)):
             return False
         begun.add(step.producer)
+    return True
+
+
+def _keeps_to_transactions(steps: Sequence[Step]) -> bool:
+    """Whether only initialised transactional ids are named, and producers send no plain data in their transactions."""
+    initialised: set[str] = set()
+    open_: set[str] = set()
+    for step in steps:
+        match step:
+            case InitProducerId(producer, transactional):
+                open_.discard(producer)
+                if transactional:
+                    initialised.add(producer)
+            case AddPartitions(producer):
+                open_.add(producer)
+            case EndTransaction(producer):
+                open_.discard(producer)
+            case Produce(producer=producer, transactional=True):
+                if producer not in initialised:
+                    return False
+                open_.add(producer)
+            case Produce(producer=producer):
+                if producer in open_:
+                    return False
     return True
 
 
@@ -355,7 +416,8 @@ def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:
         case Hung():
             return CaseFinding(grade, "hang", how_it_ended(observation))
         case Garbled(why):
-            return CaseFinding(grade, "unreadable", why)
+            # Nothing stops: clients meet an answer that they cannot read.
+            return CaseFinding("FAIL" if grade == "FAIL" else "NON_STRICT", "unreadable", why)
     raise AssertionError(observation)
 
 
@@ -394,9 +456,10 @@ def broker_cell(row: str, findings: Mapping[str, CaseFinding | None], not_run: M
 class BrokerColumn:
     """One broker, measured row by row."""
 
-    def __init__(self, broker: ExternalBroker, version: str) -> None:
-        """Use *broker*, whose topics are deleted by `close`."""
+    def __init__(self, broker: ExternalBroker, version: str, *, release: str = "") -> None:
+        """Use *broker*, whose topics are deleted by `close`; *release* is Apache Kafka's, if it is that."""
         self.version = version
+        self._release = release
         self._broker = broker
         self._topics: list[str] = []
         self._recorder = scenario_recorder(broker, self._topics)
@@ -447,6 +510,8 @@ class BrokerColumn:
         """Why a case is not for this broker: a version that it does not announce; empty if it is."""
         case = next(iter(judged.values()))
         assert isinstance(case.input, Scenario)
+        if self._release and self._release not in judged:
+            return f"the scenario is not of Kafka {self._release}"
         produce, fetch = (self._broker.versions(api.key) for api in (tables.PRODUCE, tables.FETCH))
         for step in case.input.steps:
             if isinstance(step, Produce) and step.api_version < produce[0]:
@@ -581,7 +646,7 @@ def opened(column: str) -> Iterator[BrokerColumn]:
     """
     try:
         with _broker(column) as (broker, version):
-            measure = BrokerColumn(broker, version)
+            measure = BrokerColumn(broker, version, release=version if column.startswith(APACHE) else "")
             try:
                 yield measure
             finally:
