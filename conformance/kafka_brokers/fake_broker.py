@@ -282,8 +282,7 @@ def group_response(name: str, body: Message) -> Message:
 END: Final = b"kafkaproof: end of case"
 # So often is one offset served: a client may throw a response away for reasons of its own.
 TIME_LIMIT: Final = 3
-# The last offset of what has none.
-NEVER: Final = 1 << 63
+NEVER: Final = 1 << 63  # the last offset of what has none
 
 _DELTA: Final = BATCH_V2.field("last_offset_delta")
 

@@ -126,12 +126,12 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
     data[CRC_OFFSET_V2] ^= 1
     served: list[Tape] = []
 
-    def read(tape: Tape, offset: int, magic: int) -> bytes:
+    def read(tape: Tape, offset: int, magic: int, room: int = 0) -> bytes:
         if tape not in served:
             served.append(tape)
             if len(served) == 1:
-                read_by_tape(tape, offset, magic)  # the response is discarded
-        return read_by_tape(tape, offset, magic)
+                read_by_tape(tape, offset, magic, room)  # the response is discarded
+        return read_by_tape(tape, offset, magic, room)
 
     read_by_tape = Tape.read
     monkeypatch.setattr(Tape, "read", read)

@@ -242,7 +242,7 @@ def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
     header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
     write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
     page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
-    assert "2 more branches are not taken" in page
+    assert "14 more branches are not taken" in page
     assert all(f"| {why} |" in page for why in reasons[:12])
 
 
