@@ -284,6 +284,7 @@ def finding_input(root: Path, finding: FuzzFinding) -> bytes:
     return (finding_folder(root, finding.key) / INPUT_FILE).read_bytes()
 
 
+# In these tables a name on the left is in files that older versions wrote, and the one on the right is today's.
 # Fields of known.toml, by the former name of its table.
 KNOWN_FINDINGS: Final = {
     "known": {"target": "testee", "about": "reason", "lies": "faults", "canary": "reproducer", "asked": "mode"}

@@ -30,7 +30,7 @@ from kafka_conformance.sanitize import indented_json, printable
 
 PAGE: Final = "edges.html"
 DOCUMENT: Final = "edges.json"
-# The worst grade of a column comes first.
+# The words that cells show for grades.
 MARKS: Final[Mapping[EdgeGrade, str]] = {
     "PASS": "passes",
     "FAIL": "fails",
