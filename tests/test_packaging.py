@@ -88,7 +88,14 @@ def test_sources_in_other_languages_have_their_place(wheel: list[PurePosixPath])
     """Sources of adapters, harnesses, tools, templates and packages have one folder each; nothing compiled is there."""
     foreign = {".java", ".go", ".rs", ".js", ".xml"}
     elsewhere = [file for file in wheel if file.suffix in foreign and "assets" not in file.parts]
-    assert {file.parts[1] for file in elsewhere} == {"adapters", "harnesses", "power", "templates", "vector_packages"}
+    assert {file.parts[1] for file in elsewhere} == {
+        "adapters",
+        "broker_recipes",
+        "harnesses",
+        "power",
+        "templates",
+        "vector_packages",
+    }
     assert not [file for file in wheel if file.suffix in {".jar", ".class", ".so", ".node"}]
 
 

@@ -17,12 +17,12 @@ from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
 from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, one_batch, record_changes
 from kafka_conformance.edges.running import CannotRunEdges
-from kafka_corpus.vectors import package_root
 from kafka_records import Header, decode, encode
 from kafkaproof.cli import kafkaproof
 
 KIND = find_kind("proxies")
 TINY = Path(__file__).with_name("tiny_proxy.py")
+KEPT = Path(__file__).parents[2] / "results"
 PLAIN = one_batch(b"value", records=2)
 WITH_HEADERS = encode(
     replace(
@@ -203,7 +203,7 @@ def test_causes_name_known_proxies() -> None:
 
 def test_kept_findings_have_causes() -> None:
     """Each FAIL in the kept results has a reviewed cause."""
-    kept = edge_results(package_root().parents[1] / "results").get("proxies", [])
+    kept = edge_results(KEPT).get("proxies", [])
     assert len(kept) >= 3
     assert [(result.label, cell.row) for _, result, cell in unreviewed({"proxies": kept})] == []
 
