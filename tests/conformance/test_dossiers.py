@@ -392,6 +392,12 @@ def test_only_reviewed_causes_have_pages(libraries: list[LibraryDossier]) -> Non
 
 
 @pytest.mark.timeout(900)  # the kept results are read
+def test_every_kept_finding_is_reviewed(libraries: list[LibraryDossier]) -> None:
+    """No FAIL or HOSTILE finding of a kept result is without a reviewed cause."""
+    assert {one.name: one.unreviewed for one in libraries if any(one.unreviewed.values())} == {}
+
+
+@pytest.mark.timeout(900)  # the kept results are read
 def test_entries_are_graded_as_their_findings(libraries: list[LibraryDossier]) -> None:
     """An entry has the gravest grade of its findings, and the effect and reach of its smallest case."""
     written = {}
