@@ -188,7 +188,7 @@ def _settle(item: pytest.Item, case: Case, verdict: Verdict, file: str, row: str
     cause = line_cause(case, line, row) if any(entry.cause for entry in declared) else ""
     item.user_properties.append((f"{PROPERTY}_cause", cause))
     for entry in declared:
-        if entry.covers(line, cause):
+        if entry.covers(line, (cause,)):
             pytest.xfail(f"{verdict.outcome}: {entry.reason}")
     pytest.fail(case_failure_text(case, verdict), pytrace=False)
 

@@ -4,6 +4,7 @@ import pytest
 
 from kafka_conformance.causes import (
     BadCausesError,
+    CauseKey,
     FindingMatch,
     cause_key,
     causes_of,
@@ -105,6 +106,15 @@ def test_ids_are_unique() -> None:
     """An id that is there twice is an error."""
     with pytest.raises(BadCausesError, match="there twice"):
         parse_causes(ENTRY + ENTRY, "kafka-go.toml")
+
+
+def test_earlier_ids_are_not_used_again() -> None:
+    """An id that stands for another entry now is no id of a new one."""
+    earlier = ENTRY.replace('effect = "wrong_data"', 'effect = "wrong_data"\nformerly = ["wrong-time"]')
+    (cause,) = parse_causes(earlier, "kafka-go.toml")
+    assert CauseKey(cause.id, cause.title, cause).ids == ("append-time-ignored", "wrong-time")
+    with pytest.raises(BadCausesError, match="wrong-time is there twice"):
+        parse_causes(earlier + ENTRY.replace("append-time-ignored", "wrong-time"), "kafka-go.toml")
 
 
 def test_an_empty_match_fits_everything() -> None:

@@ -105,7 +105,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """One defect of a library.
 
     Attributes:
-        id: kebab-case, unique in the file, never changed.
+        id: kebab-case, unique in the file, never changed or used again.
         title: the defect.
         grade: that of the gravest finding.
         effect: the worst effect on users.
@@ -123,6 +123,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         last_bad: the newest, once it is fixed.
         lowered: the reviewer's reason why no finding has more than `grade`, whatever the table gives; else empty.
         reply: the answer of the library's maintainers, if they gave one.
+        formerly: ids of entries that were found to be this defect; links and deviations with them stay right.
     """
 
     id: str
@@ -143,6 +144,7 @@ class ReviewedCause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     last_bad: str = ""
     lowered: str = ""
     reply: CauseReply | None = None
+    formerly: list[str] = []
 
     def fits(self, testee: str, case: str, line: JudgedLine) -> bool:
         """Whether the finding of *testee* on *case* belongs to this cause."""
@@ -170,7 +172,7 @@ def parse_causes(text: str, name: str) -> tuple[ReviewedCause, ...]:
 
 
 def _defects(causes: Sequence[ReviewedCause]) -> Iterable[str]:
-    ids = [cause.id for cause in causes]
+    ids = [id_ for cause in causes for id_ in (cause.id, *cause.formerly)]
     yield from (f"{id_} is there twice" for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}))
     for cause in causes:
         if not _ID.fullmatch(cause.id) or len(cause.id) > MAX_ID:
@@ -234,6 +236,11 @@ class CauseKey:
     id: str
     title: str
     reviewed: ReviewedCause | None = field(default=None, compare=False)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Its id, and the earlier ones."""
+        return (self.id, *(self.reviewed.formerly if self.reviewed else ()))
 
 
 def cause_key(

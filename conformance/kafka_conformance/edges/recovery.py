@@ -67,9 +67,10 @@ COLUMNS: Final = (
     "kafka-go-reader",
     "kafkajs-client",
     "platformatic-kafka-client",
+    "rskafka-client",
 )
 # Clients that read no message sets: v0 and v1.
-NO_OLD_MESSAGES: Final = ("platformatic-kafka-client",)
+NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client")
 TOPIC: Final = "recovery"
 # Bytes of a fetch of one partition, the default of most clients.
 FETCH_BYTES: Final = 1 << 20

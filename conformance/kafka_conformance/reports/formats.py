@@ -438,7 +438,7 @@ def _result(
     if entry.changes is not None:
         result["baselineState"] = _state(entry, line)
     if finding.known:
-        declared = [each for each in entry.report.declared if each.covers(line, finding.cause.id)]
+        declared = [each for each in entry.report.declared if each.covers(line, finding.cause.ids)]
         result["suppressions"] = [_suppression(each) for each in declared]
     return result
 

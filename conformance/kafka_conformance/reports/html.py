@@ -247,7 +247,7 @@ def _listed_cause(cause: LibraryCause, disclosure: str) -> dict[str, Any]:
         "cases": cause.cases,
     }
     if reviewed is not None:
-        names = ("version", "source", "upstream", "first_bad", "last_bad")
+        names = ("version", "source", "upstream", "first_bad", "last_bad", "formerly")
         listed |= {name: value for name in names if (value := getattr(reviewed, name))}
         listed["explanation"] = " ".join(reviewed.explanation.split())
         if disclosure:

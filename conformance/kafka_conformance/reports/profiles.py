@@ -524,11 +524,13 @@ def finding_causes(done: Results, cases: Mapping[str, Case], supported: Supporte
     for finding in ordered:
         titles.setdefault(finding.cause.id, f"{finding.graded.grade}: {finding.cause.title}")
     own = {cause.id for cause in causes_of(row)}
+    former = {cause.id: cause.formerly for cause in causes_of(row) if cause.formerly}
     return FindingCauses(
         by_case={finding.case.id: finding.cause.id for finding in findings},
         titles=titles,
         foreign={cause.id for causes in reviewed_causes().values() for cause in causes} - own,
         complete=done.complete and not done.header.only,
+        former=former,
     )
 
 

@@ -307,7 +307,10 @@ def library_pages(contents: SiteContents) -> Iterator[SitePage]:
             exhibits=_exhibits_of(library),
         )
         for at, cause in enumerate(library.causes):
-            yield _cause_page(contents, library, at, cause)
+            page = _cause_page(contents, library, at, cause)
+            yield page
+            former = cause.reviewed.formerly if cause.reviewed else []
+            yield from (SitePage(cause_path(library.id, id_), page.content) for id_ in former)
 
 
 def _exhibits_of(library: Library) -> list[Exhibit]:

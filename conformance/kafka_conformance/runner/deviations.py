@@ -82,10 +82,10 @@ class Deviation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             return f"cause {self.cause}: no finding any more"
         return f"{f'cause {self.cause}' if self.cause else self.case}: {self.severity} no longer happens"
 
-    def covers(self, line: ResultLine, cause: str = "") -> bool:
-        """Whether *line*, a finding of *cause*, is this deviation, happening."""
+    def covers(self, line: ResultLine, causes: Sequence[str] = ()) -> bool:
+        """Whether *line*, a finding of the cause with any of these ids, is this deviation, happening."""
         right_severity = line.outcome == self.severity if self.severity else line.outcome in SEVERITIES
-        return right_severity and (self.cause == cause if self.cause else self.is_about(line))
+        return right_severity and (self.cause in causes if self.cause else self.is_about(line))
 
     def is_about(self, line: ResultLine) -> bool:
         """Whether *line* is of a case that this names."""
@@ -113,12 +113,19 @@ class FindingCauses:
         titles: grade and title of each cause, the gravest first.
         foreign: reviewed causes of other libraries, which a run of this one cannot show.
         complete: whether all cases were run, so that a cause without a finding is gone.
+        former: earlier ids of causes, by id.
     """
 
     by_case: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
     foreign: AbstractSet[str] = frozenset()
     complete: bool = True
+    former: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def names(self, line: ResultLine) -> Sequence[str]:
+        """The id of the cause of *line*, and its earlier ones; none if there is no cause."""
+        cause = self.by_case.get(line.case)
+        return () if cause is None else (cause, *self.former.get(cause, ()))
 
 
 NO_CAUSES: Final = FindingCauses()
@@ -169,7 +176,7 @@ def apply_deviations(
     known: set[str] = set()
     stale = []
     for deviation in deviations:
-        happened = {line.case for line in lines if deviation.covers(line, causes.by_case.get(line.case, ""))}
+        happened = {line.case for line in lines if deviation.covers(line, causes.names(line))}
         known |= happened
         if not happened and _is_due(deviation, lines, causes):
             stale.append(deviation)
@@ -200,7 +207,7 @@ def draft_deviations(
 
 
 def _is_covered(line: ResultLine, deviations: Iterable[Deviation], causes: FindingCauses) -> bool:
-    return any(each.covers(line, causes.by_case.get(line.case, "")) for each in deviations)
+    return any(each.covers(line, causes.names(line)) for each in deviations)
 
 
 def _by_function(

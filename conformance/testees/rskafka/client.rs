@@ -14,6 +14,8 @@ use rskafka::client::{Client, ClientBuilder};
 use rskafka::record::{Record, RecordAndOffset};
 use serde_json::{json, Value};
 
+use crate::recover;
+
 /// So many bytes of records are shown: of a flood the first, while the consumer reads on to its end.
 const MOST_SHOWN: usize = 12 << 20;
 const COMPRESSIONS: [(&str, Compression); 5] = [
@@ -41,12 +43,22 @@ pub fn serve() -> io::Result<()> {
     let mut replies = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
+        if request["op"] == "recover" {
+            return runtime.block_on(recovered(&request, &mut replies));
+        }
         let reply = runtime.block_on(answer(&request));
         serde_json::to_writer(&mut replies, &reply)?;
         replies.write_all(b"\n")?;
         replies.flush()?;
     }
     Ok(())
+}
+
+/// One application, and then the process ends.
+async fn recovered(request: &Value, replies: &mut impl Write) -> io::Result<()> {
+    let client = connected(request).await.map_err(io::Error::other)?;
+    let done = recover::go_on(request, Arc::new(client), replies).await?;
+    recover::emit(replies, json!({ "done": done }))
 }
 
 async fn answer(request: &Value) -> Value {

@@ -13,6 +13,7 @@ use rskafka::protocol::traits::{ReadError, ReadType, WriteType};
 use serde_json::{json, Value};
 
 mod client;
+mod recover;
 
 const VERSION: &str = "0.6.0";
 const COMPRESSIONS: [(&str, RecordBatchCompression); 5] = [

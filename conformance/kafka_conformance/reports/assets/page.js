@@ -392,7 +392,7 @@
     }
     const library = index.libraries.find((one) => one.id === first);
     if (library && !Object.hasOwn(VIEWS, first)) {
-      const cause = library.causes.find((one) => one.id === others[0]);
+      const cause = library.causes.find((one) => one.id === others[0] || one.formerly?.includes(others[0]));
       return cause ? showCause(library, cause, event) : showPage(library.id, libraryView(library), event);
     }
     // Links of earlier pages name filters of findings without a view.
