@@ -120,6 +120,10 @@ class ExternalBroker:
             return False
         return True
 
+    def has_ended(self) -> bool:
+        """Whether its process has ended, as far as that can be seen."""
+        return False
+
     def kill(self) -> None:
         """Raises `NoBroker`: it is not ours to end."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be killed here")
@@ -192,7 +196,11 @@ class StartedBroker(ExternalBroker):
 
     def is_there(self) -> bool:
         """Whether the process runs and answers."""
-        return self._process is not None and not self._process.has_ended() and super().is_there()
+        return not self.has_ended() and super().is_there()
+
+    def has_ended(self) -> bool:
+        """Whether its process has ended, also if it did so after an answer."""
+        return self._process is None or self._process.has_ended()
 
     def said(self) -> str:
         """The last lines that it wrote."""

@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from kafka_brokers.external import StartedBroker
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
-from kafka_conformance.edges import broker_rows, brokers, edge_causes, find_kind
+from kafka_conformance.edges import EdgeCell, broker_rows, brokers, edge_causes, find_kind
 from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
 from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers
 from kafka_conformance.runner.broker import observe_scenario
@@ -74,6 +75,35 @@ def test_answers_are_graded(want: StepAnswer, have: StepAnswer, strict: bool, gr
     """Other records are FAIL, leniency is NON_STRICT, another error INFO unless clients send again because of it."""
     finding = judge_answers([Produce(data=b"")], [want], [have], strict=strict)
     assert (finding and finding.grade, finding.outcome if finding else "") == (grade, outcome)
+
+
+def test_an_error_for_a_duplicate_is_no_refusal() -> None:
+    """Producers take DUPLICATE_SEQUENCE_NUMBER for success; it is INFO where Kafka answers the first offset."""
+    step, duplicate = (Produce(data=batch(b"a"), producer="p"),), StepAnswer(base_offset=0)
+    error = StepAnswer(error_code=46)
+    found = judge_answers(step, [duplicate], [error], strict=False)
+    assert found is not None
+    assert (found.grade, found.outcome) == ("INFO", "duplicate error")
+    # New data that is refused so is lost, and a duplicate that is stored is none.
+    lost = judge_answers(step, [STORED], [error], strict=False)
+    stored = judge_answers(step, [duplicate], [StepAnswer(error_code=46, data=STORED.data)], strict=False)
+    assert [each and each.grade for each in (lost, stored)] == ["FAIL", "FAIL"]
+
+
+def test_a_marker_may_be_missing_where_its_transaction_wrote_nothing() -> None:
+    """No consumer notices it; then offsets are not compared, and refusals are.  After data its lack is a defect."""
+    marker, nothing = StepAnswer(data=STORED.data), StepAnswer()
+    ends, takes = EndTransaction("p", commit=True), Produce(data=batch(b"a"), producer="p")
+    later = StepAnswer(base_offset=1, data=STORED.data)
+    empty = judge_answers((ends, takes), [marker, later], [nothing, STORED], strict=False)
+    assert empty is not None
+    assert (empty.grade, empty.outcome, empty.why) == ("INFO", "no marker", f"step 1: {brokers.NO_MARKER.why}")
+    refused = judge_answers((ends, takes), [marker, later], [nothing, StepAnswer(error_code=45)], strict=False)
+    written = judge_answers((takes, ends), [STORED, marker], [STORED, nothing], strict=False)
+    assert [each and (each.grade, each.outcome) for each in (refused, written)] == [
+        ("FAIL", "refuses"),
+        ("FAIL", "other data"),
+    ]
 
 
 def test_a_fetch_may_give_more_or_less_at_once() -> None:
@@ -223,23 +253,27 @@ def test_causes_name_known_columns() -> None:
     assert {column for cause in ours for column in cause.columns} <= set(brokers.columns())
 
 
-# A broker that knows ApiVersions and Metadata, and ends on a Metadata request for the topic `die`.
+# A broker that knows ApiVersions and Metadata; it ends on a Metadata request for the topic `die`, after one for `last`.
 PLANTED = """
-import socket, struct, sys
+import os, socket, struct, sys, threading
 
-listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
-while True:
-    peer, _ = listener.accept()
+def serve(peer):
     while head := peer.recv(4):
         body = peer.recv(int.from_bytes(head, "big"))
         key, _, correlation = struct.unpack_from(">hhi", body)
         if b"die" in body:
-            sys.exit(3)
+            os._exit(3)
         if key == 18:
             answer = struct.pack(">hihhhhhh", 0, 2, 3, 0, 0, 18, 0, 0)
         else:
             answer = struct.pack(">iih9sii", 1, 0, 9, b"127.0.0.1", int(sys.argv[1]), 0)
         peer.sendall(struct.pack(">ii", len(answer) + 4, correlation) + answer)
+        if b"last" in body:
+            os._exit(3)
+
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 """
 
 
@@ -281,9 +315,12 @@ def test_a_broker_that_dies_is_started_again(planted: list[str]) -> None:
         socket.create_connection(("127.0.0.1", int(last)), timeout=1)
 
 
-@pytest.mark.parametrize(("topics", "crashed", "starts"), [(["die", "die"], True, 3), (["die", "a"], False, 2)])
+@pytest.mark.parametrize(
+    ("topics", "crashed", "starts"),
+    [(["die", "die"], True, 3), (["die", "a"], False, 2), (["last", "last"], True, 3), (["last", "a"], False, 2)],
+)
 def test_one_crash_costs_one_case(planted: list[str], topics: list[str], crashed: bool, starts: int) -> None:
-    """A crash that happens again on a new broker is the case's; one that does not is not; the next case is answered."""
+    """A crash that happens again on a new broker is the case's, also after its answer; the next case is answered."""
     with StartedBroker(planted) as broker:
         recorder = MetadataRecorder(broker, [*topics, "b"])
         case = Case(
@@ -304,6 +341,37 @@ def test_a_release_is_measured_with_its_own_scenarios(planted: list[str]) -> Non
     with StartedBroker(planted) as broker:
         column = brokers.BrokerColumn(broker, "3.9.2", release="3.9.2")
         assert column.not_announced({"4.4.0": case}) == "the scenario is not of Kafka 3.9.2"
+
+
+def test_an_older_end_of_transactions_is_judged_by_the_older_release(planted: list[str]) -> None:
+    """Without EndTxn 5 epochs stay, so Kafka 4.4 answers another client; the scenario is not run if only it has it."""
+    case = Case(
+        id="area.case", title="", rules=(), area="area", op="append", expect=Expectation(verdict="valid"),
+        input=Scenario(steps=(EndTransaction("p", commit=True),)),
+    )  # fmt: skip
+    adds = replace(case, input=Scenario(steps=(Produce(data=b"", api_version=12),)))
+    with StartedBroker(planted) as broker:
+        column = brokers.BrokerColumn(broker, "1")
+        assert list(column._judges_of({"4.4.0": case, "3.9.2": case})) == ["3.9.2"]
+        assert column.not_announced({"4.4.0": case}).startswith("EndTxn 5, which gives the next epoch")
+        assert column.not_announced({"4.4.0": adds}).startswith("Produce 12, which adds partitions")
+
+
+class EndingColumn(brokers.BrokerColumn):
+    """A column whose broker ends in a row beside the corpus."""
+
+    def _time(self) -> EdgeCell:
+        with self._broker.client() as client:
+            client.metadata(["last"])
+        return EdgeCell(row=broker_rows.ANSWERED_TIME, grade="PASS", outcome="as Kafka")
+
+
+def test_a_broker_that_ends_in_a_row_beside_the_corpus_is_started_again(planted: list[str]) -> None:
+    """Its answers were right; that it ended is the finding of this row, and not of the next."""
+    with StartedBroker(planted) as broker:
+        cell = EndingColumn(broker, "1")(broker_rows.OWN_ROWS[0])
+        assert (cell.grade, cell.outcome, broker.starts) == ("FAIL", "crash", 2)
+        assert broker.is_there()
 
 
 def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:

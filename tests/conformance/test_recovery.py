@@ -1,6 +1,7 @@
 """The table of recovery: damaged logs, the application, the judgement, and the results that are kept."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from kafka_conformance import edges
 from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeHeader, EdgeRow, EdgeWriter, recovery
 from kafka_conformance.edges.recovery import LOGS, ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
-from kafka_conformance.edges.running import CannotRunEdges
+from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, run_edges
 from kafka_conformance.testees.client_parts import consume_and_recover
 from kafka_records import RecordFormatError, decode
 
@@ -222,6 +223,49 @@ def test_result_files_go_on(written: Callable[[str], EdgeWriter]) -> None:
     writer.path.write_bytes(content.replace(b"kafkaproof-edges 1", b"kafkaproof-edges 9"))
     with pytest.raises(BadEdgesError, match="line 1: its format"):
         edges.read_edge_result(writer.path)
+
+
+class Measured:
+    """A column at version 1 that gives each row the same outcome, and stops in one row."""
+
+    version = "1"
+
+    def __init__(self, outcome: str, stops: str = "") -> None:
+        self.outcome, self.stops = outcome, stops
+
+    def __call__(self, row: EdgeRow) -> EdgeCell:
+        """Measure *row*."""
+        if row.id == self.stops:
+            raise KeyboardInterrupt
+        return EdgeCell(row=row.id, grade="PASS", outcome=self.outcome)
+
+
+def test_a_row_that_is_run_again_replaces_its_line(tmp_path: Path) -> None:
+    """The file has one line for each row, in their order; a run of all rows that is stopped keeps the other lines."""
+
+    def measure(column: Measured, *rows: str, again: bool) -> None:
+        run = EdgeRun(kind="recovery", column="a", folder=tmp_path, rows=rows, again=again)
+        for _ in run_edges(run, nullcontext(column)):
+            pass
+
+    path = edges.result_path(tmp_path, "recovery", "a")
+    measure(Measured("first"), again=False)
+    first = path.read_bytes().splitlines()
+    measure(Measured("second"), "wrong-crc", again=True)
+    second = path.read_bytes().splitlines()
+    at = [b'"wrong-crc"' in line for line in first].index(True)
+    assert len(second) == len(first) == 1 + len(LOGS)
+    assert [number for number, line in enumerate(second) if line != first[number]] == [at]
+    assert b"second" in second[at]
+    stops = list(LOGS)[3]
+    with pytest.raises(KeyboardInterrupt):
+        measure(Measured("third", stops), again=True)
+    outcomes = [cell.outcome for cell in edges.read_edge_result(path).cells.values()]
+    assert outcomes == ["third"] * 3 + [["first", "second"][row == "wrong-crc"] for row in list(LOGS)[3:]]
+    path.write_bytes(broken := path.read_bytes() + b"no line of a result\n")
+    with pytest.raises(BadEdgesError, match="line 16"):
+        measure(Measured("fourth"), again=False)
+    assert path.read_bytes() == broken
 
 
 def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:

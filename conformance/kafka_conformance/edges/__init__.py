@@ -304,31 +304,45 @@ def edge_results(folder: Path) -> dict[str, list[EdgeResult]]:
 
 
 class EdgeWriter:
-    """Writes the cells of one column, each as soon as it is known; goes on with a file of the same column."""
+    """Writes the cells of one column, each as soon as it is known; goes on with a file of the same column.
 
-    def __init__(self, path: Path, header: EdgeHeader, *, again: bool = False) -> None:
-        """Open *path*; with *again*, or if it is of another version, what it has is dropped."""
+    The file has one line for each row: a cell of a row that it has takes the place of the earlier one.
+    """
+
+    def __init__(self, path: Path, header: EdgeHeader, *, again: bool = False, today: bool = False) -> None:
+        """Open *path*; with *again*, or if it is of another version, what it has is dropped.
+
+        The day of an earlier run stays, unless all cells are measured *today*.
+
+        Raises:
+            BadEdgesError: without *again*: there is a file that cannot be read; it is left as it is.
+        """
         self.path = path
         self.done: dict[str, EdgeCell] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not again:
-            try:
-                before = read_edge_result(path)
-            except BadEdgesError:
-                before = None
-            if before is not None and before.header.version == header.version:
-                header, self.done = before.header, dict(before.cells)
-        lines = [msgspec.json.encode(each) for each in (header, *self.done.values())]
-        # Whole or not at all: the end of a killed run is cut off here.
-        made = path.with_suffix(".part")
-        made.write_bytes(b"".join(line + b"\n" for line in lines))
-        made.replace(path)
+            before = read_edge_result(path)
+            if before.header.version == header.version:
+                header, self.done = header if today else before.header, dict(before.cells)
+        self._header = header
+        # The end of a killed run is cut off here.
+        self._rewrite()
 
     def add(self, cell: EdgeCell) -> None:
-        """Append *cell*."""
+        """Append *cell*, or put it in the place of the earlier one of its row; no other is lost if this is killed."""
+        replaces = cell.row in self.done
+        self.done[cell.row] = cell
+        if replaces:
+            self._rewrite()
+            return
         with self.path.open("ab") as file:
             file.write(msgspec.json.encode(cell) + b"\n")
-        self.done[cell.row] = cell
+
+    def _rewrite(self) -> None:
+        """Write the file whole or not at all."""
+        made = self.path.with_suffix(".part")
+        made.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (self._header, *self.done.values())))
+        made.replace(self.path)
 
 
 def said(text: object) -> str:

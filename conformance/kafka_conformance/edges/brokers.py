@@ -14,7 +14,7 @@ broker does not announce is `not run`.  In the answers these count:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -55,7 +55,7 @@ from kafka_conformance.judge.observation import (
     Skipped,
     how_it_ended,
 )
-from kafka_conformance.runner.broker import observe_scenario, scenario_recorder
+from kafka_conformance.runner.broker import ending_after, observe_scenario, scenario_recorder
 from kafka_conformance.testees.recipe import (
     BuildError,
     BuildRecipe,
@@ -82,11 +82,14 @@ from kafka_records import Batch, Record, RecordFormatError, decode, encode
 from kafka_records.layout import MAGIC_OFFSET
 from kafka_records.log import split_entries
 
-# KIP-890: before this version the end of a transaction gives no epoch.
-FIRST_END_THAT_BUMPS: Final = 5
+# KIP-890: before these versions the end of a transaction gives no epoch, and a batch does not add its partition.
+FIRST_END_THAT_BUMPS, FIRST_PRODUCE_THAT_ADDS = 5, 12
 # KIP-110: before these versions zstd is refused.
 FIRST_PRODUCE_OF_ZSTD, FIRST_FETCH_OF_ZSTD = 7, 10
 UNSUPPORTED_VERSION: Final = 35
+# DUPLICATE_SEQUENCE_NUMBER: Kafka answers the offset of the first copy instead; 1.0 was the last to send this error.
+# Producers take it for success without an offset (Sender.java, completeBatch).
+DUPLICATE_SEQUENCE: Final = 46
 # Cases of one grade that a cell names.
 NAMED: Final = 6
 LONGEST_WHY: Final = 140
@@ -111,20 +114,47 @@ class CaseFinding:
     why: str
 
 
+# Markers take offsets, and offsets may have gaps.
+NO_MARKER: Final = CaseFinding("INFO", "no marker", "no marker in a partition without data of the transaction")
+
+
 def judge_answers(
     steps: Sequence[Step], want: Sequence[StepAnswer], have: Sequence[StepAnswer], *, strict: bool
 ) -> CaseFinding | None:
-    """The gravest difference up to the first step after which the logs are not the same; None if there is none."""
+    """The gravest difference up to the first step after which the logs are not the same; None if there is none.
+
+    After a marker that is missing offsets differ by one, so that only refusals are compared.
+    """
     found: list[CaseFinding] = []
+    written: set[str] = set()
+    comparable = True
     for number, (step, right, given) in enumerate(zip(steps, want, have, strict=False), start=1):
-        if (finding := _judge_step(step, right, given, strict=strict)) is not None:
+        if _lacks_empty_marker(step, right, given, written):
+            finding: CaseFinding | None = NO_MARKER
+            comparable = False
+        else:
+            finding = _judge_step(step, right, given, strict=strict, comparable=comparable)
+        if isinstance(step, Produce) and right.data:
+            written.add(step.producer)
+        elif isinstance(step, EndTransaction):
+            written.discard(step.producer)
+        if finding is not None:
             found.append(CaseFinding(finding.grade, finding.outcome, f"step {number}: {finding.why}"))
             if finding.grade != "INFO":
                 break
     return min(found, key=lambda each: grade_rank(each.grade), default=None)
 
 
-def _judge_step(step: Step, want: StepAnswer, have: StepAnswer, *, strict: bool) -> CaseFinding | None:
+def _lacks_empty_marker(step: Step, want: StepAnswer, have: StepAnswer, written: Container[str]) -> bool:
+    """Whether the end of a transaction without data in the partition left out its marker, which no consumer notices."""
+    ends = isinstance(step, EndTransaction) and step.producer not in written
+    accepted = not (have.error_code or have.closed or have.ended or have.silent)
+    return ends and accepted and bool(want.data) and not have.data
+
+
+def _judge_step(
+    step: Step, want: StepAnswer, have: StepAnswer, *, strict: bool, comparable: bool
+) -> CaseFinding | None:
     refuses = bool(want.error_code or want.closed or want.silent)
     if have.closed or have.ended:
         return _closed(want, refuses=refuses)
@@ -132,6 +162,9 @@ def _judge_step(step: Step, want: StepAnswer, have: StepAnswer, *, strict: bool)
         return CaseFinding("FAIL" if strict else "NON_STRICT", "accepts", f"accepted, Kafka: {_refusal(want)}")
     if have.silent and not want.silent:
         return CaseFinding("HOSTILE" if refuses else "FAIL", "no answer", "no answer to the request")
+    if have.error_code == DUPLICATE_SEQUENCE and _is_duplicate(step, want) and not have.data:
+        what = f"error {have.error_code} for a duplicate, Kafka: offset {want.base_offset}"
+        return CaseFinding("INFO", "duplicate error", what)
     if have.error_code and not refuses:
         return CaseFinding("FAIL", "refuses", f"error {have.error_code}, Kafka accepts")
     if have.error_code != want.error_code:
@@ -140,7 +173,13 @@ def _judge_step(step: Step, want: StepAnswer, have: StepAnswer, *, strict: bool)
         return CaseFinding("NON_STRICT" if endless else "INFO", "other error", what)
     if (want.beside or 0) != (have.beside or 0):
         return CaseFinding("FAIL", "other partition", f"the other partition gets {have.beside}, Kafka: {want.beside}")
-    return None if refuses else _judge_content(step, want, have)
+    return _judge_content(step, want, have) if comparable and not refuses else None
+
+
+def _is_duplicate(step: Step, want: StepAnswer) -> bool:
+    """Whether Kafka stores nothing of *step*, and answers where the same batch of its producer is."""
+    answered = want.base_offset >= 0 and not (want.error_code or want.closed or want.silent)
+    return isinstance(step, Produce) and answered and not want.data
 
 
 def _closed(want: StepAnswer, *, refuses: bool) -> CaseFinding | None:
@@ -479,10 +518,7 @@ class BrokerColumn:
                 ANSWERED_TIME: self._time,
             }
         ):
-            try:
-                return own[row.id]()
-            except (WireError, NoBroker, CannotPlay) as error:
-                return EdgeCell(row=row.id, grade="not run", outcome="not announced", detail=said(error))
+            return self._own_cell(row, own[row.id])
         group = next(group for group in GROUPS if row.id.startswith(f"{group.id}-"))
         findings: dict[str, CaseFinding | None] = {}
         not_run: dict[str, str] = {}
@@ -494,8 +530,20 @@ class BrokerColumn:
             elif isinstance(observation, Skipped):
                 not_run[case.id] = observation.reason
             else:
-                findings[case.id] = judge_scenario_case(judged, observation, strict=group.strict)
+                findings[case.id] = judge_scenario_case(self._judges_of(judged), observation, strict=group.strict)
         return broker_cell(row.id, findings, not_run)
+
+    def _own_cell(self, row: EdgeRow, measured: Callable[[], EdgeCell]) -> EdgeCell:
+        """The cell of a row beside the corpus; ordinary requests that end a broker of ours are its defect."""
+        try:
+            cell = measured()
+        except (WireError, NoBroker, CannotPlay) as error:
+            cell = EdgeCell(row=row.id, grade="not run", outcome="not announced", detail=said(error))
+        if self._broker.can_restart and ending_after(self._broker) is not None:
+            self._recorder.renew()
+            self._broker.restart()
+            return EdgeCell(row=row.id, grade="FAIL", outcome="crash", detail=f"the broker ended; {cell.detail}")
+        return cell
 
     def _observed(self, judged: Mapping[str, Case]) -> Observation:
         if why := self.not_announced(judged):
@@ -505,6 +553,14 @@ class BrokerColumn:
         except WireError as error:
             # The broker cannot be reached any more, and is not ours to start.
             return Crashed(stderr=str(error))
+
+    def _judges_of(self, judged: Mapping[str, Case]) -> Mapping[str, Case]:
+        """The releases of *judged* that end transactions in the version of this broker: in older ones epochs stay."""
+        case = next(iter(judged.values()))
+        assert isinstance(case.input, Scenario)
+        ends = any(isinstance(step, EndTransaction) for step in case.input.steps)
+        bumps = self._broker.versions(tables.END_TXN.key)[1] >= FIRST_END_THAT_BUMPS
+        return judged if bumps or not ends else {JUDGES[1]: judged[JUDGES[1]]} if JUDGES[1] in judged else {}
 
     def not_announced(self, judged: Mapping[str, Case]) -> str:
         """Why a case is not for this broker: a version that it does not announce; empty if it is."""
@@ -518,8 +574,10 @@ class BrokerColumn:
                 return f"Produce {step.api_version} is not announced"
             if isinstance(step, Fetch) and step.api_version < fetch[0]:
                 return f"Fetch {step.api_version} is not announced"
-        ends = any(isinstance(step, EndTransaction) for step in case.input.steps)
-        if ends and JUDGES[1] not in judged and self._broker.versions(tables.END_TXN.key)[1] < FIRST_END_THAT_BUMPS:
+            adds = isinstance(step, Produce) and step.api_version == FIRST_PRODUCE_THAT_ADDS
+            if adds and produce[1] < FIRST_PRODUCE_THAT_ADDS and not self._release:
+                return f"Produce {FIRST_PRODUCE_THAT_ADDS}, which adds partitions to transactions, is not announced"
+        if not self._judges_of(judged):
             return f"EndTxn {FIRST_END_THAT_BUMPS}, which gives the next epoch, is not announced"
         if produce[1] < FIRST_PRODUCE_OF_V2 and group_of(case).id != "old":
             return f"Produce {FIRST_PRODUCE_OF_V2} is not announced"

@@ -105,7 +105,8 @@ def run_edges(
     with column or edge_module(run.kind).opened(run.column) as measure:
         date = datetime.now(UTC).date().isoformat()
         header = EdgeHeader(format=FORMAT, kind=kind.id, column=run.column, version=measure.version, date=date)
-        writer = EdgeWriter(result_path(run.folder, kind.id, run.column), header, again=run.again and not run.rows)
+        # What is run again keeps its earlier line until the new one is known.
+        writer = EdgeWriter(result_path(run.folder, kind.id, run.column), header, today=run.again and not run.rows)
         for row in wanted:
             if row.id in writer.done and not run.again:
                 yield row, writer.done[row.id]

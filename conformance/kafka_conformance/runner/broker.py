@@ -37,6 +37,8 @@ OPS: Final[tuple[Op, ...]] = ("append", "fetch", "convert")
 # Some brokers answer a fetch that must not wait before they look at the log.
 FETCH_MS: Final = 20
 GONE: Final = "the broker was gone"
+# Connections, and seconds between them, until a broker that closes them is taken for one that goes on.
+ENDING_TRIES, ENDING_PAUSE = 10, 0.05
 
 
 def judged_by(cases: Iterable[Case], recorded: Evidence, against: str) -> Iterator[Case]:
@@ -129,7 +131,7 @@ def scenario_recorder(broker: ExternalBroker, topics: list[str]) -> Recorder:
 
 
 def observe_scenario(recorder: Recorder, broker: ExternalBroker, case: Case) -> Observation:
-    """Observe *broker* in the scenario of *case*.
+    """Observe *broker* in the scenario of *case*, and see that it still answers at its end.
 
     A crash or a hang of a broker that is ours to start is observed twice, each time on a newly started broker: what
     happens once is not charged to the case.
@@ -154,6 +156,32 @@ def _start_again(recorder: Recorder, broker: ExternalBroker) -> bool:
 
 
 def _observe(recorder: Recorder, broker: ExternalBroker, case: Case) -> Observation:
+    observation = _play(recorder, broker, case)
+    if isinstance(observation, Crashed | Hung) or (ending := ending_after(broker)) is None:
+        return observation
+    # Otherwise it would be charged to the next case.
+    recorder.renew()
+    return ending
+
+
+def ending_after(broker: ExternalBroker) -> Crashed | Hung | None:
+    """How *broker* stopped after its last answer; None if it goes on."""
+    for _ in range(ENDING_TRIES):
+        try:
+            with broker.client() as client:
+                client.metadata([])
+        except Silent:
+            return Hung(broker.time_limit)
+        except Unreachable as error:
+            return Crashed(stderr=f"after its answer: {error}")
+        except WireError:
+            time.sleep(ENDING_PAUSE)  # a connection that a process takes while it ends is closed
+        else:
+            return None
+    return Crashed(stderr="after its answer") if broker.has_ended() else None
+
+
+def _play(recorder: Recorder, broker: ExternalBroker, case: Case) -> Observation:
     assert isinstance(case.input, Scenario)
     try:
         return ScenarioAnswers(recorder.play(case.input))
