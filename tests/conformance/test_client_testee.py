@@ -12,6 +12,7 @@ import pytest
 from msgspec import UNSET
 
 from kafka_conformance.process.client_testee import ClientTestee
+from kafka_conformance.testees import serve
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Record, decode, encode
@@ -94,6 +95,18 @@ def test_aborted_records_are_left_out(testee: ClientTestee) -> None:
 
     assert testee.committed(data, [(7, 0)]).records == []
     assert len(testee.consume(data).records or ()) == 2
+
+
+def test_a_client_without_isolation_levels_says_so(tmp_path: Path) -> None:
+    """A client whose hello has `"committed": false` is not sent aborted transactions; any other one is."""
+    kinds = {}
+    for text in ("", ', "committed": False'):
+        file = tmp_path / "client.py"
+        file.write_text(CLIENT.replace('"protocol": 1', f'"protocol": 1{text}'), encoding="utf-8")
+        found = ClientTestee([sys.executable, "-W", "ignore", str(file)])
+        kinds[text] = serve.hello(found).committed
+        found.close()
+    assert list(kinds.values()) == [True, False]
 
 
 def test_batches_are_written_to_one_broker(testee: ClientTestee) -> None:

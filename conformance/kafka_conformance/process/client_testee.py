@@ -10,8 +10,10 @@ one line of JSON for each request, and answers with one:
                     {"records": []} when the records were acknowledged, or `error`, or `skipped`
 
 `consume` has `"committed": true` where records of aborted transactions are to be left
-out, so that a client whose default is another sets its option.  A `batch` with a
-producer id is for an idempotent producer; the broker assigns the id and the epoch.
+out, so that a client whose default is another sets its option.  A client that has no
+such option says `"committed": false` in its hello, and is not sent these cases.  A
+`batch` with a producer id is for an idempotent producer; the broker assigns the id
+and the epoch.
 
 The magic that a producer writes follows from the versions that its broker offers; the environment may want a Produce
 version (`fake_broker.PRODUCE_VERSION`).
@@ -58,6 +60,8 @@ class ClientTestee:
         self.NAME, self.VERSION = hello.name, hello.version
         self.LANGUAGE, self.RUNTIME = hello.language, hello.runtime
         self.DECODES, self.ENCODES = hello.decode, hello.encode
+        if hello.committed:
+            self.committed = self._committed
 
     def decode(self, _data: bytes) -> NoReturn:
         """Not supported: a consumer exposes no batches; see `consume`."""
@@ -67,7 +71,7 @@ class ClientTestee:
         """The records that the client's consumer delivers of *data*, from a topic of its own."""
         return self._read(data, (), committed=False)
 
-    def committed(self, data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
+    def _committed(self, data: bytes, aborted: Sequence[Aborted]) -> CodecAnswer:
         """The records delivered when some transactions were *aborted*."""
         return self._read(data, aborted, committed=True)
 

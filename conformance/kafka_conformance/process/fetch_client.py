@@ -66,6 +66,12 @@ class BadLine(ValueError):
     """A JSON object that is nothing of the above."""
 
 
+class _ReadsCommitted(msgspec.Struct):
+    """The part of a client's hello about aborted transactions."""
+
+    committed: bool = True
+
+
 class PrintedRecord(msgspec.Struct):
     """A record as a client prints it.
 
@@ -297,10 +303,11 @@ class LongRunningClient:
         return self._fell()
 
     def hello(self) -> HelloReply:
-        """The identity that the client reports."""
+        """The identity that the client reports; it reads committed records unless it says `"committed": false`."""
         self._send({"op": "hello"})
         while raw := self._read_line():
             if isinstance(hello := parse_hello(raw), HelloReply):
+                hello.committed = msgspec.json.decode(raw, type=_ReadsCommitted).committed
                 return hello
         return self._fell()
 

@@ -50,9 +50,9 @@ async function consume({ bootstrap, topic, partition, offset, end }) {
   return error ? { records, error: refusal(kind(error), error) } : { records }
 }
 
-/** Without a time there is no `timestamp`. */
+/** A message without a `timestamp` has none; a time that no Date holds is an invalid Date. */
 function record({ offset, timestamp, key, value }) {
-  const time = timestamp === undefined ? undefined : Number(timestamp)
+  const time = Number(timestamp)
   return { offset, timestamp: Number.isNaN(time) ? null : time, key, value }
 }
 

@@ -47,11 +47,9 @@ static void write_text(const char *text) {
 	putchar('"');
 }
 
-static void write_record(const rd_kafka_message_t *message, bool first) {
+static void write_record(const rd_kafka_message_t *message, const rd_kafka_headers_t *headers, bool first) {
 	rd_kafka_timestamp_type_t type;
 	int64_t timestamp = rd_kafka_message_timestamp(message, &type);
-	rd_kafka_headers_t *headers = NULL;
-	rd_kafka_message_headers(message, &headers);
 	printf("%s{\"offset\":%lld,\"timestamp\":%lld,\"key\":", first ? "" : ",", (long long)message->offset,
 	       type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1LL : (long long)timestamp);
 	write_base64(message->key, message->key_len);
@@ -86,6 +84,12 @@ static const char *kind(const rd_kafka_message_t *message) {
 	default:
 		return "other";
 	}
+}
+
+static void write_error(const char *kind, const char *text) {
+	printf("],\"error\":{\"kind\":\"%s\",\"message\":", kind);
+	write_text(text);
+	fputs("}}\n", stdout);
 }
 
 static rd_kafka_t *started(const char *bootstrap) {
@@ -123,17 +127,21 @@ static void consume(const char *line) {
 		rd_kafka_message_t *message = rd_kafka_consumer_poll(consumer, 1000);
 		if (!message)
 			continue;
+		/* Headers are parsed in this call, which says so if it cannot; a message without any has __NOENT. */
+		rd_kafka_headers_t *headers = NULL;
+		rd_kafka_resp_err_t unread = message->err ? 0 : rd_kafka_message_headers(message, &headers);
 		if (message->err) {
-			printf("],\"error\":{\"kind\":\"%s\",\"message\":", kind(message));
-			write_text(rd_kafka_message_errstr(message));
-			fputs("}}\n", stdout);
+			write_error(kind(message), rd_kafka_message_errstr(message));
+			more = false;
+		} else if (unread && unread != RD_KAFKA_RESP_ERR__NOENT) {
+			write_error("malformed", rd_kafka_err2str(unread));
 			more = false;
 		} else if (message->key && message->key_len == strlen(end) && !memcmp(message->key, end, message->key_len)) {
 			fputs("]}\n", stdout);
 			more = false;
 		} else {
 			if (size < SHOWN)
-				write_record(message, size == 0);
+				write_record(message, headers, size == 0);
 			size += 100 + message->key_len + message->len;
 		}
 		rd_kafka_message_destroy(message);

@@ -71,6 +71,8 @@ func respond(line []byte) any {
 			"protocol": 1, "name": "optiopay-kafka", "version": os.Args[1], "language": "go", "runtime": runtime.Version(),
 			"decode": capability{[]int{0, 1, 2}, []string{"none", "gzip", "snappy"}},
 			"encode": capability{[]int{}, []string{}},
+			// It has no isolation level.
+			"committed": false,
 		}
 	case "consume":
 		records, err := consume(&asked)

@@ -44,14 +44,20 @@ def text(data: bytes | None) -> str | None:
     return None if data is None else b64encode(data).decode()
 
 
-def serve(name: str, version: str, magics: list[int], compressions: list[str], consume: Consume, kind: Kind) -> None:
-    """Answers until there are no more requests: *consume* reads, and *kind* names the library's own errors."""
+def serve(
+    name: str, version: str, magics: list[int], compressions: list[str], consume: Consume, kind: Kind,
+    committed: bool = True,
+) -> None:  # fmt: skip
+    """Answers until there are no more requests: *consume* reads, and *kind* names the library's own errors.
+
+    A library without an isolation level is not *committed*.
+    """
     out, sys.stdout = sys.stdout, sys.stderr  # a library that prints must not spoil a reply
     able = {"magics": magics, "compressions": compressions}
     runtime = f"{platform.python_implementation()} {platform.python_version()}"
     hello = {
         "protocol": 1, "name": name, "version": version, "language": "python", "runtime": runtime, "decode": able,
-        "encode": {"magics": [], "compressions": []},
+        "encode": {"magics": [], "compressions": []}, "committed": committed,
     }  # fmt: skip
     for line in sys.stdin:
         out.write(json.dumps(answer(json.loads(line), hello, consume, kind)) + "\n")
@@ -104,7 +110,7 @@ def kafka_python_2() -> None:
         given = next((kinds[each.__name__] for each in type(error).__mro__ if each.__name__ in kinds), "")
         return given or ("malformed" if isinstance(error, errors.KafkaError) else "other")
 
-    serve("kafka-python-2", kafka.__version__, [0, 1, 2], ["none", "gzip"], consume, kind)
+    serve("kafka-python-2", kafka.__version__, [0, 1, 2], ["none", "gzip"], consume, kind, committed=False)
 
 
 def afkak() -> None:
