@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +19,10 @@ from kafka_conformance.runner.fetch_versions import (
     BadVersions,
     ClientByVersion,
     compare_versions,
+    formats_of,
     parse_versions,
+    steady_versions,
+    version_cases,
     version_cells,
     versions_document,
     versions_lines,
@@ -32,6 +36,8 @@ from kafka_conformance.testees.connection import BadConnect
 from kafka_conformance.testees.known import check_connect, connect, plain_name, split_version
 from kafka_conformance.testees.protocol import Capability, CodecAnswer, HelloRefusal
 from kafka_conformance.testees.serve import reply_to
+from kafka_corpus.case import Recipe
+from kafka_corpus.vectors import load_vectors
 from kafkaproof.commands.certify import certify_testees
 
 ONE = "v1_message.crc_above_int32"
@@ -66,6 +72,31 @@ def test_a_bad_list_is_refused(text: str, why: str | None) -> None:
     with pytest.raises(BadVersions) as caught:
         parse_versions("fetch", text)
     assert why in str(caught.value)
+
+
+def test_a_sample_has_cases_of_each_group() -> None:
+    """Each area, set of formats and verdict that a request carries has some, as many as there are or as wanted."""
+    # A recipe takes its time.
+    cases = [case for case in load_vectors(ops=("decode", "encode")) if not isinstance(case.input, Recipe)]
+    groups = {
+        number: Counter(
+            (case.area, formats_of(case), case.expect.verdict) for case in version_cases(cases, "fetch", number)
+        )
+        for number in (1, 2, len(cases))
+    }
+
+    assert groups[len(cases)].total() == sum(case.op == "decode" for case in cases)
+    assert groups[2] == {group: min(count, 2) for group, count in groups[len(cases)].items()}
+    assert groups[1] == dict.fromkeys(groups[len(cases)], 1)
+    assert version_cases(cases[::-1], "fetch", 1)[::-1] == version_cases(cases, "fetch", 1)
+    assert {case.op for case in version_cases(cases, "produce")} == {"encode"}
+
+
+def test_a_sample_is_of_versions() -> None:
+    """Of a plain run a part would be no certificate."""
+    done = CliRunner().invoke(certify_testees, ["kafka-python-client", "--per-group", "1"])
+
+    assert (done.exit_code, "--per-group goes with --fetch-versions" in done.output) == (2, True)
 
 
 def test_connect_strings_with_a_version() -> None:
@@ -152,6 +183,25 @@ def test_outcomes_that_depend_on_the_version_are_named(tmp_path: Path) -> None:
     ]
     made[1].lines[0].outcome = "skipped"
     assert compare_versions([("a+fetch2", made[0]), ("a+fetch12", made[1])])[0].differing == {}
+
+
+def test_what_does_not_come_again_is_no_matter_of_the_version(tmp_path: Path) -> None:
+    """An outcome counts in a version if it is the same in a second run, or that run did not reach it."""
+    names = ["kafka-python-client", "--fetch-versions", "2,12", "--only", ONE, "--report", str(tmp_path)]
+    CliRunner().invoke(certify_testees, names)
+    (path,) = tmp_path.glob("*fetch2-*/result.ndjson")
+    agrees = read_results(path)
+    client = ClientByVersion("a", "fetch", (2, 11, 12), {2: 2, 11: 2, 12: 2}, {
+        ONE: {2: "hang", 11: "agree", 12: "crash"}, "other": {2: "hang", 12: "agree"},
+    })  # fmt: skip
+
+    every = [("a+fetch2", agrees), ("a+fetch11", agrees), ("a+fetch12", None)]
+    assert steady_versions([client], every)[0].differing == {
+        ONE: {11: "agree", 12: "crash"}, "other": {2: "hang", 12: "agree"},
+    }  # fmt: skip
+    assert steady_versions([client], [("a+fetch2", agrees), ("a+fetch12", agrees)])[0].differing == {
+        "other": {2: "hang", 12: "agree"}
+    }
 
 
 def test_a_refused_hello_has_its_reason(tmp_path: Path) -> None:
@@ -319,6 +369,18 @@ def test_the_environment_of_a_user_chooses_no_version(monkeypatch: pytest.Monkey
     assert starting.testee_environment(connect("kafka-python-client+fetch7"))[FETCH_VERSION] == "7"
 
 
+def version_ranges(versions: list[int]) -> str:
+    """Ascending versions, three and more without a gap as a range."""
+    runs: list[list[int]] = []
+    for version in versions:
+        if runs and version == runs[-1][-1] + 1:
+            runs[-1].append(version)
+        else:
+            runs.append([version])
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    return ", ".join(texts)
+
+
 def page_lines(kind: str) -> Iterator[str]:
     """The lines of the table in docs/fetch-versions.md, by the kept results of *kind*."""
     for result in edge_results(ROOT / "results")[kind]:
@@ -328,11 +390,11 @@ def page_lines(kind: str) -> Iterator[str]:
         differs = "none" if len(ran) > 1 else "-"
         if worse:
             most = max(worse.values(), key=lambda cell: cell.observed["worse"])
-            differs = f"{most.outcome} in {', '.join(map(str, worse))}: {most.grade}"
+            differs = f"{most.outcome} in {version_ranges(list(worse))}: {most.grade}"
         release = result.header.version.partition(" ")[0]
         name = f"{result.header.column.partition('@')[0]} {release}"
         cases = max(cell.observed["compared"] for cell in ran.values())
-        yield f"| {name} | {', '.join(map(str, ran))} | {cases} | {differs} |"
+        yield f"| {name} | {version_ranges(list(ran))} | {cases} | {differs} |"
 
 
 @pytest.mark.parametrize("kind", ["fetch-versions", "produce-versions"])

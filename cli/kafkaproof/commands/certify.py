@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,7 +22,6 @@ import click
 
 from kafka_brokers.progress import Progress, progress_of
 from kafka_brokers.releases import SUPPORTED, BadRangeError, SupportedReleases, parse_supported
-from kafka_conformance.edges import FORMAT, EdgeHeader, EdgeWriter, result_path
 from kafka_conformance.edges.relay import RECORD_CHANGES
 from kafka_conformance.judge.grade import PROFILES
 from kafka_conformance.reports import summary, terminal
@@ -36,14 +35,17 @@ from kafka_conformance.runner.fetch_versions import (
     ClientByVersion,
     compare_versions,
     parse_versions,
-    version_cells,
+    steady_versions,
+    version_cases,
     versions_document,
     versions_lines,
     with_versions,
+    write_version_column,
 )
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
 from kafka_conformance.runner.requests import select, unmatched_pattern
+from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import Interrupted, Outcome, ParallelRuns, RunPlan, run
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.testees.connection import MIB, BadConnect, CannotRun, HelloRefused
@@ -90,6 +92,7 @@ class CertifySettings:
     profiles: tuple[str, ...] = ()
     strict: bool = False
     supported: SupportedReleases = SUPPORTED
+    per_group: int | None = None
 
     @property
     def criteria(self) -> PassCriteria:
@@ -361,10 +364,16 @@ def certify_versions(
         if split_version(name)[2] is not None:
             raise click.UsageError(f"{name} and --{request}-versions both name versions: say one of them")
         _check_name(f"{name}+{request}{versions[0]}")
-    if request == "produce":
-        cases = [case for case in cases if case.op == "encode"]
+    cases = version_cases(cases, request, settings.per_group)
+    if settings.per_group:
+        settings = replace(settings, only=tuple(case.id for case in cases))
     done = certify_several(with_versions(names, request, versions), cases, settings)
-    made = compare_versions([(each.name, each.made.results if each.made else None) for each in done])
+    made = compare_versions(_results_by_name(done))
+    if differing := [case for case in cases if any(case.id in client.differing for client in made)]:
+        clients = [name for each in made if each.differing for name in with_versions([each.name], request, each.spoken)]
+        ids, again = tuple(case.id for case in differing), settings.folder / "again"
+        second = replace(settings, folder=again, only=ids, formats=(), resume=False, variants=0, as_json=True)
+        made = steady_versions(made, _results_by_name(certify_several(clients, differing, second)))
     document = versions_document(made)
     settings.folder.mkdir(parents=True, exist_ok=True)
     (settings.folder / f"{request}-versions.json").write_bytes(indented_json(document))
@@ -378,30 +387,24 @@ def certify_versions(
     return exit_code(counting_versions(done, made), lenient=False)
 
 
+def _results_by_name(done: Sequence[CertifyOutcome]) -> list[tuple[str, Results | None]]:
+    return [(each.name, each.made.results if each.made else None) for each in done]
+
+
 def _write_version_edges(client: ClientByVersion, done: Sequence[CertifyOutcome], folder: Path) -> None:
     """Write the comparison of one client as a column of the table of edges."""
-    by_version = {
-        version: each
-        for each in done
-        for name, request, version in [split_version(each.name)]
-        if (name, request) == (client.name, client.request) and version is not None
-    }
-    ran = {version: each.made for version, each in by_version.items() if each.made}
+    named = {split_version(each.name): each for each in done}
+    own = {version: each for version in client.versions if (each := named.get((client.name, client.request, version)))}
+    ran = {version: each.made for version, each in own.items() if each.made}
     if not ran:
         return
     grades = {
         version: {found.line.case: found.graded.grade for found in made.profiled.findings}
         for version, made in ran.items()
     }
-    whys = {version: each.why for version, each in by_version.items() if each.made is None}
-    kind, testee = f"{client.request}-versions", next(iter(ran.values())).results.header.testee
-    header = EdgeHeader(
-        format=FORMAT, kind=kind, column=client.name, version=str(testee["version"]),
-        date=datetime.now(UTC).date().isoformat(),
-    )  # fmt: skip
-    writer = EdgeWriter(result_path(folder, kind, client.name), header, again=True)
-    for cell in version_cells(client, grades, whys):
-        writer.add(cell)
+    whys = {version: each.why for version, each in own.items() if each.made is None}
+    version = str(next(iter(ran.values())).results.header.testee["version"])
+    write_version_column(folder, client, version, grades, whys)
 
 
 def counting_versions(done: Sequence[CertifyOutcome], clients: Sequence[ClientByVersion]) -> list[CertifyOutcome]:
@@ -626,6 +629,10 @@ formats_option = click.option(
     help="Have a client produce each batch through each of these Produce versions: which bytes depend on it?",
 )  # fmt: skip
 @click.option(
+    "--per-group", type=click.IntRange(min=1), metavar="N",
+    help="With --fetch-versions or --produce-versions: N cases of each area, format and verdict.",
+)  # fmt: skip
+@click.option(
     "--bisect", "bisected", metavar="CASE",
     help="The first and the last release of one known testee that gets CASE wrong.",
 )  # fmt: skip
@@ -647,7 +654,7 @@ formats_option = click.option(
 )  # fmt: skip
 @click.option(
     "--variants", type=click.IntRange(min=0), metavar="N",
-    help="Cases that are sent with other numbers and texts, too.  [default: 300; with --only none]",
+    help="Cases that are sent with other numbers and texts, too.  [default: 300; of a part none]",
 )  # fmt: skip
 @click.option("--seed", metavar="TEXT", help="What the variants are drawn from, to repeat a run.  [default: random]")
 @click.option(
@@ -685,11 +692,11 @@ def certify_testees(
     The exit code is 1 if a profile fails: kafkaproof explain --grade shows which
     findings count.
     """
-    folder = keeping.result_directory(folder, part=bool(options["only"] or bisected))
+    folder = keeping.result_directory(folder, part=bool(part := options["only"] or options["per_group"] or bisected))
     if proxy := _one_proxy(testees, ProxySettings(upstream, allow, options["only"])):
         sys.exit(certify_proxy(proxy[0], folder, proxy[1], as_json=as_json))
     if variants is None:
-        variants = VARIANTS if seed or not options["only"] else 0
+        variants = VARIANTS if seed or not part else 0
     settings = CertifySettings(
         folder=folder,
         jobs=jobs or os.cpu_count() or 1,
@@ -740,6 +747,8 @@ def _check_modes(settings: CertifySettings, *, bisected: bool, history: bool, ve
     """Refuse options that exclude each other: `--bisect`, `--history`, and the request of *versions*."""
     if bisected and (settings.only or history):
         raise click.UsageError("--bisect is for one case: neither --only nor --history goes with it")
+    if settings.per_group and not versions:
+        raise click.UsageError("--per-group goes with --fetch-versions or --produce-versions")
     option = "--bisect" if bisected else "--history"
     if versions and (bisected or history):
         raise click.UsageError(f"{option} compares releases, --{versions}-versions compares versions: take one of them")

@@ -7,21 +7,31 @@ a column of the table of edges `fetch-versions` or `produce-versions`, with a ro
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Final
 
 from kafka_brokers.fake_broker import check_version
-from kafka_conformance.edges import EdgeCell, said
+from kafka_conformance.edges import FORMAT, EdgeCell, EdgeHeader, EdgeWriter, result_path, said
 from kafka_conformance.judge.grade import Grade, grade_rank
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
+from kafka_conformance.runner.requests import needed_formats
 from kafka_conformance.runner.results import Results
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.known import REQUESTS, split_version
+from kafka_corpus.case import Case, Op
+from kafka_corpus.vector_format import input_of
+from kafka_records import Batch
 
 # Outcomes of cases that were not run.
 NOT_RUN: Final = frozenset(OPEN) - {"flaky"}
+# The operation whose cases a client gets in the versions of a request.
+_OPERATIONS: Final[Mapping[str, Op]] = {"fetch": "decode", "produce": "encode"}
 # Lines of the table on a terminal.
 SHOWN: Final = 20
 
@@ -86,6 +96,33 @@ def with_versions(names: Sequence[str], request: str, versions: Sequence[int]) -
     return [f"{name}+{request}{version}" for name in names for version in versions]
 
 
+def version_cases(cases: Sequence[Case], request: str, per_group: int | None = None) -> list[Case]:
+    """The cases of *cases* that *request* carries, in order.
+
+    With *per_group*, at most so many of each area, set of formats and verdict; always the same ones.
+    """
+    carried = [case for case in cases if case.op == _OPERATIONS[request]]
+    if per_group is None:
+        return carried
+    groups: dict[object, list[Case]] = defaultdict(list)
+    for case in carried:
+        groups[case.area, formats_of(case), case.expect.verdict].append(case)
+    drawn = {case.id for group in groups.values() for case in sorted(group, key=_drawing_order)[:per_group]}
+    return [case for case in carried if case.id in drawn]
+
+
+def formats_of(case: Case) -> frozenset[tuple[int, str]]:
+    """Magic and compression of what *case* carries."""
+    data = input_of(case)
+    if isinstance(data, Batch):
+        return frozenset({(data.magic, data.compression)})
+    return frozenset(needed_formats(data))
+
+
+def _drawing_order(case: Case) -> bytes:
+    return sha256(case.id.encode()).digest()
+
+
 def compare_versions(results: Sequence[tuple[str, Results | None]]) -> list[ClientByVersion]:
     """Each client of *results*: connect strings with versions, and None for one that could not be run."""
     rows = [(split_version(connect), made) for connect, made in results]
@@ -110,6 +147,55 @@ def _compared(name: str, request: str, rows: Sequence[tuple[int, Results | None]
                 by_case.setdefault(line.case, {})[version] = outcome
     differing = {case: outcomes for case, outcomes in sorted(by_case.items()) if len(set(outcomes.values())) > 1}
     return ClientByVersion(name, request, tuple(compared), compared, differing)
+
+
+def steady_versions(
+    clients: Sequence[ClientByVersion], again: Sequence[tuple[str, Results | None]]
+) -> list[ClientByVersion]:
+    """The comparison without outcomes that are other ones in a second run, *again*: chance, not the version."""
+    second = {
+        split_version(connect): {line.case: str(line.outcome) for line in made.lines} for connect, made in again if made
+    }
+    return [
+        replace(
+            each,
+            differing={
+                case: steady
+                for case, outcomes in each.differing.items()
+                if len(set((steady := _steady(each, case, outcomes, second)).values())) > 1
+            },
+        )
+        for each in clients
+    ]
+
+
+def _steady(
+    client: ClientByVersion,
+    case: str,
+    outcomes: Mapping[int, str],
+    second: Mapping[tuple[str, str, int | None], Mapping[str, str]],
+) -> dict[int, str]:
+    """Those of *outcomes* that are the same in the second run, or that it did not reach."""
+    return {
+        version: outcome
+        for version, outcome in outcomes.items()
+        if second.get((client.name, client.request, version), {}).get(case, outcome) == outcome
+    }
+
+
+def write_version_column(
+    folder: Path,
+    client: ClientByVersion,
+    release: str,
+    grades: Mapping[int, Mapping[str, Grade]],
+    whys: Mapping[int, str],
+) -> None:
+    """Write the comparison of one client as a column of the table of edges; *grades* and *whys* as `version_cells`."""
+    kind, date = f"{client.request}-versions", datetime.now(UTC).date().isoformat()
+    header = EdgeHeader(format=FORMAT, kind=kind, column=client.name, version=release, date=date)
+    writer = EdgeWriter(result_path(folder, kind, client.name), header, again=True)
+    for cell in version_cells(client, grades, whys):
+        writer.add(cell)
 
 
 def version_cells(
