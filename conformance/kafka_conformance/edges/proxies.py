@@ -79,7 +79,12 @@ KAFKA_PROXY_COMMAND: Final = (
     "--http-disable --log-level error"
 )
 # Declared changes of the known proxies that change records.
-DECLARED: Final = {"kroxylicious-uppercase": ("values",), "kroxylicious-own-filter": ("values",)}
+DECLARED: Final = {
+    "kroxylicious-uppercase": ("values",),
+    # A header of an encrypted record says how it was encrypted.
+    "kroxylicious-encryption": ("values", "headers"),
+    "kroxylicious-own-filter": ("values",),
+}
 # Ports that a proxy may take from {listen} on, one for each broker.
 PORTS: Final = 8
 # Requests without a response after which a row ends.

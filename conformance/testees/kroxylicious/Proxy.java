@@ -4,6 +4,23 @@ import io.kroxylicious.proxy.internal.config.Features;
 
 /** Kroxylicious between UPSTREAM and LISTEN, with the filters whose types are named: `Proxy UPSTREAM LISTEN [TYPE]...`. */
 public final class Proxy {
+    /** One key for all topics. */
+    private static final String ENCRYPTION = """
+                config:
+                  kms: UnitTestingKmsService
+                  kmsConfig:
+                    numIvBytes: 12
+                    numAuthBits: 128
+                    existingKeks:
+                      - uuid: 00000000-0000-0000-0000-000000000001
+                        key: AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
+                        algorithm: AES
+                        alias: every-topic
+                  selector: TemplateKekSelector
+                  selectorConfig:
+                    template: every-topic
+            """;
+
     private Proxy() {
     }
 
@@ -27,6 +44,9 @@ public final class Proxy {
             if (type.endsWith("Transformation")) {
                 filters.append("    config:\n      transformation: UpperCasing\n");
                 filters.append("      transformationConfig:\n        charset: ISO-8859-1\n");
+            }
+            if (type.equals("RecordEncryption")) {
+                filters.append(ENCRYPTION);
             }
         }
         return """
