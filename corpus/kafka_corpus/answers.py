@@ -91,7 +91,7 @@ def described(data: bytes) -> bytes:
 
 
 def _described_batch(batch: Batch) -> dict[str, Any]:
-    """What writers reserve for each record, and control records, read and written again."""
+    """Sizes that writers reserve for records, and control records, read and written again."""
     first = batch.records[:1]
     upper = [
         estimate_size_upper_bound(batch.magic, batch.compression, each.key, each.value, each.headers) for each in first

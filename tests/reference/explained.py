@@ -39,7 +39,7 @@ def titles(part: Part) -> list[str]:
 
 
 def descriptions() -> Iterator[Described]:
-    """What the reference says of every decode case that needs no recipe, and of records of internal topics."""
+    """Digests of what is said of each decode case without a recipe, and of records of internal topics."""
     areas: dict[str, list[tuple[str, bytes]]] = {}
     for case in load_vectors():
         if isinstance(case.input, bytes):

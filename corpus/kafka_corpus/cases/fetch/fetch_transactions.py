@@ -324,7 +324,10 @@ def marker_of_the_same_epoch() -> Draft:
 
 @case("PID-14", "TXN-14", each={"3": 3, "300": 300, "32767": 32_767})
 def marker_of_the_same_epoch_keeps_the_batches(epoch: int) -> Draft:
-    """A marker of the producer's own epoch forgets no batch: one that is sent again is known."""
+    """A marker of the producer's own epoch forgets no batch: one that is sent again is known.
+
+    Kafka 0.11 answers it with the offset of the marker, the last that it knows of the producer.
+    """
     step, answer = writes(data(0, transactional=False, epoch=epoch), transactional=False, epochs_back=-epoch)
     again = StepAnswer(base_offset=0, log_append_time=TIMESTAMP)
     return scene(
