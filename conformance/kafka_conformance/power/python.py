@@ -29,6 +29,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
@@ -57,7 +58,8 @@ from kafka_corpus.vectors import load_vectors, package_root
 
 # Of the operators that replace one operator by another, so many are drawn at each place: there are eleven for a `+`.
 REPLACEMENTS: Final = 2
-# CPU seconds of the least limit, and how often its own time a unit may take.
+# CPU seconds: of a unit that is traced, of the least limit, and how often its own time a unit may take.
+MOST_SECONDS: Final = 0.2
 LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
 # Seconds without a word until a child is ended.
@@ -272,7 +274,7 @@ def forget(packages: Sequence[str]) -> None:
 class CodecExchange:
     """The codec cases, through the adapter, judged as in a certificate."""
 
-    most_seconds = 0.2
+    most_seconds = MOST_SECONDS
 
     def __init__(self, adapter: str, package: str) -> None:
         testee = load_testee(adapter)
@@ -412,9 +414,6 @@ def _predicted(
             yield release, recorded.steps
 
 
-# --- units under limits --------------------------------------------------------------------------------------------
-
-
 def _limited(answer: Callable[[int], bytes], unit: int, seconds: float) -> bytes:
     """The reply to *unit*, of which an exception is one too; raises `TimeUp`."""
     with cpu_limit(seconds):
@@ -512,14 +511,15 @@ class _Observed(msgspec.Struct, array_like=True):
 
 
 def record_behaviour(exchange: Exchange, files: Sequence[str]) -> CodecBehaviour:
-    """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*."""
+    """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*, in slow units none."""
     first = {each.unit: each for each in _observed(exchange, range(len(exchange.units)))}
-    quick = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= exchange.most_seconds]
+    used = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= exchange.most_seconds]
+    quick, slow = ([unit for unit in used if (first[unit].cost > MOST_SECONDS) is most] for most in (False, True))
     size = len(exchange.units) // 8 + 1
     masks: dict[str, dict[int, bytearray]] = {name: {} for name in files}
     imported: dict[str, list[int]] = {}
     same = []
-    for each in _observed(exchange, quick, files):
+    for each in chain(_observed(exchange, slow), _observed(exchange, quick, files)):
         if each.unit == IMPORT:
             imported = {files[at]: lines for at, lines in each.lines.items()}
         elif each.reply == first[each.unit].reply:
@@ -635,9 +635,6 @@ def _tracer_of(is_wanted: bool) -> tuple[set[int], Any]:
     return lines, local if is_wanted else None
 
 
-# --- a target ------------------------------------------------------------------------------------------------------
-
-
 class PythonTarget:
     """An installed codec in Python: a known testee, and the package that is mutated (by default its adapter's)."""
 
@@ -734,14 +731,16 @@ class MutantRunner:
         return mutant_result(mutant, *_outcome(*in_fork(partial(self._try, source, placed, units))))
 
     def _reaching(self, source: MutatedSource, placed: Placed) -> list[int]:
-        """The units that run the changed statement; all of them if it runs on import."""
+        """The units that run the changed statement, and then the slow ones; all of them if it runs on import."""
         name = str(source.path)
         lines = range(placed.lines[0], placed.lines[1] + 1)
         if not set(lines).isdisjoint(self._behaviour.imported.get(name, ())):
             return self._behaviour.units
         of_file = self._behaviour.lines.get(name, {})
         masks = [of_file[line] for line in lines if line in of_file]
-        return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
+        units, costs = self._behaviour.units, self._behaviour.costs
+        found = {unit for unit in units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)}
+        return [unit for unit in units if unit in found or costs[unit] > MOST_SECONDS] if found else []
 
     def _try(self, source: MutatedSource, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
         """Send that the import begins, and each unit that does; then the outcome."""
