@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kafka_brokers.interface import Broker, NoBroker
+from kafka_brokers.interface import Broker, EndedAtStart, NoBroker
 from kafka_brokers.progress import Progress
 from kafka_brokers.scenarios.disk import ON_DISK, Stored, look_at_disks, settings, together
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
@@ -205,8 +205,8 @@ class Recorder:
                 return RecordedAnswer(requests.id, requests.sha256, answers)
             except CannotPlay as error:
                 return RecordedAnswer(requests.id, requests.sha256, skipped=str(error))
-            except (NoBroker, WireError, OSError):
-                # NoBroker: it does not start again on what the scenario left.
+            except (EndedAtStart, WireError, OSError):
+                # EndedAtStart: it does not start again on what the scenario left.
                 answered = [] if runner is None else runner.answers
                 self._restart()
                 if last:
