@@ -24,6 +24,10 @@ class NoBroker(RuntimeError):
         self.log = log
 
 
+class EndedAtStart(NoBroker):
+    """The broker ended by itself before it answered; one that is only slow is no such error."""
+
+
 class JarsDiffer(NoBroker):
     """The jars in the cache, or those that Maven fetched, are not those that were locked."""
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, Protocol, Self
 
 from kafka_brokers import jars
-from kafka_brokers.interface import NoBroker
+from kafka_brokers.interface import EndedAtStart, NoBroker
 from kafka_brokers.process import Guarded, Running
 from kafka_brokers.releases import Release, find_release
 from kafka_brokers.wire.client import Client, answers
@@ -298,11 +298,10 @@ class JvmBroker:
             self._await_end_of_session(end)
         self._kafka = self._running("kafka.Kafka", "server.properties", log=self.log)
         while not answers(self.bootstrap, _PROBE_SECONDS, named=self._release.names_itself):
-            ended = self._kafka.has_ended()
-            if ended or time.monotonic() > end:
-                raise NoBroker(
-                    f"Kafka {self.release} {'ended' if ended else 'did not answer in time'}", log=self._tails()
-                )
+            if self._kafka.has_ended():
+                raise EndedAtStart(f"Kafka {self.release} ended", log=self._tails())
+            if time.monotonic() > end:
+                raise NoBroker(f"Kafka {self.release} did not answer in time", log=self._tails())
             time.sleep(_PAUSE)
 
     def _await_end_of_session(self, end: float) -> None:

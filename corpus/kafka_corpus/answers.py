@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from importlib.resources import files
 from itertools import zip_longest
 from typing import Any
 
@@ -20,7 +21,9 @@ from kafka_corpus.prediction import newest_predicted
 from kafka_corpus.scenario import Scenario
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
-from kafka_records import Batch, RecordFormatError, decode, encode
+from kafka_records import Batch, Record, RecordFormatError, decode, decode_control, encode, encode_control, explain
+from kafka_records.internal_topics import decode_topic_record
+from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
 
 _encoder = msgspec.json.Encoder()
 
@@ -40,6 +43,80 @@ def ask_reference(case: Case) -> Answer:
         answer = Answer(verdict="error", kind=error.kind, batches=before or UNSET)
         answer.rule, answer.path, answer.offset = error.rule, error.path, error.offset
         return answer
+
+
+class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A line of `explained.ndjson`: the digest of what is said of all cases of an area, or of one record of a topic.
+
+    Attributes:
+        area: of decode cases, in the order of their ids.
+        topic: an internal topic.
+        key: of the record.
+        value: of the record.
+        sha256: of `described` of each input, end to end, or of `described_record`.
+    """
+
+    area: str = ""
+    topic: str = ""
+    key: bytes | None = None
+    value: bytes | None = None
+    sha256: str
+
+
+def kept_descriptions() -> list[Described]:
+    """The lines of `explained.ndjson`, which `python -m tests.reference.explained` writes."""
+    text = files("kafka_corpus").joinpath("explained.ndjson").read_bytes()
+    return msgspec.json.Decoder(Described).decode_lines(text)
+
+
+def described(data: bytes) -> bytes:
+    """All that `explain` says of *data*, sizes of its records and the content of its control records, as JSON.
+
+    Empty where a codec's library says why it refuses data: another release of it says so in other words.
+    """
+    explanation = explain(data)
+    error = explanation.error
+    values = error and (error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message)
+    batches = error.batches if error else decode(data)
+    said = _encoder.encode(
+        {
+            "section": explanation.section,
+            "fields": [len(section.fields) for section in explanation.sections],
+            "counts": (explanation.batches, explanation.records),
+            "error": values,
+            "batches": list(map(_described_batch, batches)),
+        }
+    )
+    return b"" if b"not opened" in said or (error and error.kind == "decompression") else said
+
+
+def _described_batch(batch: Batch) -> dict[str, Any]:
+    """Sizes that writers reserve for records, and control records, read and written again."""
+    first = batch.records[:1]
+    upper = [
+        estimate_size_upper_bound(batch.magic, batch.compression, each.key, each.value, each.headers) for each in first
+    ]
+    whole = sizeof_batch(batch.records, batch.base_offset)
+    control = [_described_control(each) for each in batch.records] if batch.control else []
+    return {"upper": upper, "whole": whole, "packed": estimate_compressed_size(whole, batch.compression), "is": control}
+
+
+def _described_control(record: Record) -> Any:
+    try:
+        found = decode_control(record)
+        return found, encode_control(found, offset=record.offset, timestamp=record.timestamp)
+    except RecordFormatError as error:
+        return error.kind, error.path, error.offset, error.rule, error.message
+
+
+def described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:
+    """All that is said of a record of an internal topic, as JSON."""
+    try:
+        found: Any = decode_topic_record(topic, key, value)
+    except RecordFormatError as error:
+        found = error.kind, error.path, error.offset, error.rule, error.message
+    batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, key, value),))
+    return _encoder.encode((found, explain(encode(batch), topic=topic).section))
 
 
 def brief(case: Case, answer: Answer) -> Answer:

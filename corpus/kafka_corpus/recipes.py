@@ -245,6 +245,13 @@ def many_skippable_frames(count: int) -> bytes:
     return compressed("zstd", skippable(b"") * count + zstd_frame(zstd_block(PLAIN)))[0]
 
 
+def zstd_ends_at(at: int) -> bytes:
+    """Two records in zstd, a skippable frame that ends after *at* compressed bytes, and the start of a third frame."""
+    records = zstd_frame(zstd_block(PLAIN))
+    filler = skippable(bytes(at - len(records) - len(skippable(b""))))
+    return compressed("zstd", records + filler + zstd_header()[:-1])[0]
+
+
 def wide_window(mib: int) -> bytes:
     """A bomb whose frame declares its size in its header, and requires a window as large."""
     header = zstd_header(0xE0, (mib * MIB).to_bytes(8, "little"))
@@ -275,5 +282,6 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         plain_batch,
         uniform,
         wide_window,
+        zstd_ends_at,
     )
 }

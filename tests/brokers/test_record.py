@@ -4,8 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kafka_brokers import jvm
@@ -21,6 +24,7 @@ from kafka_brokers.scenarios.recorder import (
 from kafka_conformance.judge.reach import CONFIG
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import difference
+from kafka_corpus.scenario import Edit, StepAnswer
 from kafka_corpus.vectors import load_vectors, package_root
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -122,3 +126,22 @@ def test_commands(tmp_path: Path) -> None:
     changed = [answers for answers in both if difference(answers["2.0.1"], answers[NEWEST], "masked")]
     assert len(json.loads(compared.stdout)["changes"]) == len(changed) > 0
     assert kafkaproof("compare", "2.0.1", "9.9.9", "--root", str(tmp_path)).returncode == 2
+
+
+def test_a_log_that_stops_the_broker_is_an_answer(tmp_path: Path) -> None:
+    """A scenario after which the broker does not start gets the answer that it ended, and the rest its own broker."""
+    stops = next(each for each in scenario_requests(load_vectors("log_recovery.offset_that_stops*"), NEWEST))
+    (edit,) = stops.scenario.steps
+    assert isinstance(edit, Edit)
+    steps = (msgspec.structs.replace(edit, fatal=False),)
+    requests = [ScenarioRequest("stops", "0", replace(stops.scenario, steps=steps)), *some(NEWEST)[:3]]
+    with ExitStack() as started:
+
+        def new() -> jvm.JvmBroker:
+            return started.enter_context(jvm.start_jvm(NEWEST, config=CONFIG))
+
+        recorder = Recorder(new(), new_broker=new)
+        lines = record_answers(recorder, requests, AnswerFile(tmp_path / "answers.ndjson"), lambda *_: None)
+        recorder.close()
+    assert lines["stops"].steps == (StepAnswer(ended=True),)
+    assert differing(evidence.load_evidence(package_root()), NEWEST, requests[1:], lines) == []

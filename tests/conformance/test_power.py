@@ -246,6 +246,22 @@ def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
     assert all(f"| {why} |" in page for why in reasons[:8])
 
 
+def test_another_seed_has_its_own_line(tmp_path: Path) -> None:
+    """A result of another seed is kept beside the first, and has a line and its holes on the page."""
+    hole = '[[mutant]]\nkind = "hole"\nreason = "No case has such a size."\n'
+    (tmp_path / "java-client.toml").write_text(hole)
+    seen = mutant_result(mutant(3), "seen")
+    write_kept_mutants(kept_mutants(replace(HEADER, seed=1), [seen]), tmp_path / "java-client.ndjson")
+    other = kept_mutants(replace(HEADER, seed=7, sample=2), [seen, mutant_result(mutant(2), "survived")])
+    write_kept_mutants(other, tmp_path / "java-client.seed-7.ndjson")
+    page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
+    assert "| [java-client 4.4.0](#java-client), seed 7 | 2 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
+    assert page.index("## java-client") < page.index("### Seed 7") < page.index("No case has such a size.")
+    (tmp_path / "java-client.seed-8.ndjson").write_bytes((tmp_path / "java-client.seed-7.ndjson").read_bytes())
+    with pytest.raises(Unusable, match=r"seed-8.*is a result of 'java-client', seed 7"):
+        page_of(tmp_path, lambda name: name, tmp_path)
+
+
 def test_committed_page_is_current() -> None:
     """docs/power.md is what the kept results and reasons give."""
     page = page_of(ROOT / "results" / "power", lambda name: known_target(name).about)

@@ -44,6 +44,7 @@ UNITS = {number: "unit" for number in [7]}[8 - 1]
 class Toy:
     """Five units of the package `mutated_toy`; a verdict is the reply without what follows a colon."""
 
+    most_seconds = 0.2
     units: Sequence[str] = ["clamp.10", "clamp.12", "clamp.4", "count.3", "least.4"]
 
     def load(self) -> Callable[[int], bytes]:

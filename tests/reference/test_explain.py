@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.reference.explained import titles
+from tests.reference.explained import descriptions, titles
 
+from kafka_corpus.answers import kept_descriptions
 from kafka_corpus.authoring.build import put, raw_batch, raw_header, raw_record, reseal, reseal_message
 from kafka_corpus.strategies import encoded, nearly_valid
 from kafka_corpus.vectors import load_vectors
@@ -128,6 +129,18 @@ def test_every_case_of_the_corpus_is_covered() -> None:
     for data in inputs:
         rules |= {each.rule for section in check(data).sections for each in section.fields}
     assert {rule(id_).id for id_ in rules if id_} == rules - {None}
+
+
+@pytest.mark.slow
+@pytest.mark.no_cover
+def test_explanations_are_the_kept_ones() -> None:
+    """Every word about every case, and about records of internal topics, is as `explained.ndjson` has it.
+
+    A change on purpose is kept by `python -m tests.reference.explained`.
+    """
+    kept = kept_descriptions()
+    assert len(kept) > 200
+    assert [each for each, had in zip(descriptions(), kept, strict=True) if each != had] == []
 
 
 @pytest.mark.parametrize("size", range(len(WHOLE) + 1))

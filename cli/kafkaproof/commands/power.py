@@ -36,7 +36,11 @@ def _target(_ctx: click.Context, _parameter: click.Parameter, name: str) -> str:
 
 target_argument = click.argument("target", callback=_target, metavar="TARGET")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-keep_option = click.option("--keep", is_flag=True, help=f"Store the result in {KEPT}, from which the page is written.")
+keep_option = click.option(
+    "--keep",
+    is_flag=True,
+    help=f"Store the result in {KEPT}, from which the page is written; that of another seed beside it.",
+)
 file_option = click.option(
     "--file", "file", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE",
     help=f"The file of a run.  [default: the result kept in {KEPT}]",
@@ -82,7 +86,7 @@ def run_mutants(
     path = path or Path(DEFAULT_OUT) / f"{target}{results.SUFFIX}"
     found = _run(opened, path, header, chosen, again=again)
     if keep:
-        results.write_kept_mutants(results.kept_mutants(header, found), _kept_path(target))
+        results.write_kept_mutants(results.kept_mutants(header, found), _place_of(target, seed))
     _print_sum(results.kept_mutants(header, found), path, as_json)
     sys.exit(OK)
 
@@ -141,8 +145,9 @@ def _number(number: int, noun: str) -> str:
 @power_group.command("survivors")
 @target_argument
 @file_option
+@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Of the kept result, where one is kept beside.")
 @json_option
-def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
+def list_survivors(target: str, file: Path | None, seed: int | None, as_json: bool) -> NoReturn:
     """List the mutants of TARGET that no case sees, each with its line, its change, and the reviewed reason.
 
     Reasons that no survivor has come last: they are of mutants that the result does not hold, or that are seen now.
@@ -150,7 +155,7 @@ def list_survivors(target: str, file: Path | None, as_json: bool) -> NoReturn:
     Exit codes: 0 each has a reason, 1 one has none, 2 FILE is no result, 3 no result is kept here.
     """
     if file is None:
-        kept = _usage(lambda: results.read_kept_mutants(_kept_file(target)))
+        kept = _usage(lambda: results.read_kept_mutants(_kept_file(target, seed)))
     else:
         given = file
         kept = results.kept_mutants(*_usage(lambda: results.read_mutant_run(given)))
@@ -240,8 +245,16 @@ def _kept_path(target: str, suffix: str = results.SUFFIX) -> Path:
     return _root() / KEPT / f"{target}{suffix}"
 
 
-def _kept_file(target: str) -> Path:
+def _place_of(target: str, seed: int) -> Path:
+    """The file of *target*; one beside it, if that holds a result of another seed."""
     path = _kept_path(target)
+    if not path.is_file() or _usage(lambda: results.read_kept_mutants(path)).header.seed == seed:
+        return path
+    return path.with_name(results.other_seed_name(target, seed))
+
+
+def _kept_file(target: str, seed: int | None) -> Path:
+    path = _kept_path(target) if seed is None else _place_of(target, seed)
     if not path.is_file():
         click.echo(f"no result of {target} is kept here; --file names one", err=True)
         sys.exit(CANNOT_RUN)

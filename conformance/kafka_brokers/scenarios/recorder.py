@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kafka_brokers.interface import Broker, NoBroker
+from kafka_brokers.interface import Broker, EndedAtStart, NoBroker
 from kafka_brokers.progress import Progress
 from kafka_brokers.scenarios.disk import ON_DISK, Stored, look_at_disks, settings, together
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
@@ -194,7 +194,10 @@ class Recorder:
         return lines + [RecordedAnswer(each.id, each.sha256, tuple(runner.answers)) for runner, each in runners.items()]
 
     def _ask(self, requests: ScenarioRequest) -> RecordedAnswer:
+        """The answers of a broker of its own, if the first one ends twice; those before the end, and that it ended."""
+        answered: list[StepAnswer] = []
         for last in (False, True):
+            runner = None
             try:
                 runner = self._runner(requests.scenario)
                 answers = self._play(runner, requests.scenario)
@@ -202,10 +205,12 @@ class Recorder:
                 return RecordedAnswer(requests.id, requests.sha256, answers)
             except CannotPlay as error:
                 return RecordedAnswer(requests.id, requests.sha256, skipped=str(error))
-            except (WireError, OSError):
+            except (EndedAtStart, WireError, OSError):
+                # EndedAtStart: it does not start again on what the scenario left.
+                answered = [] if runner is None else runner.answers
                 self._restart()
                 if last:
-                    return RecordedAnswer(requests.id, requests.sha256, (StepAnswer(ended=True),))
+                    return RecordedAnswer(requests.id, requests.sha256, (*answered, StepAnswer(ended=True)))
         raise AssertionError  # the loop has an end
 
     def play(self, scenario: Scenario) -> StepAnswers:

@@ -5,8 +5,8 @@ lines it runs.  Each mutant gets a fork: the codec's modules are imported again,
 run the changed statement are answered, the shortest first, until a verdict differs.
 
 Codecs answer through their adapter and are judged as in a certificate.  The reference answers what the corpus stores of
-it: its answer in the vector with rule and path, the records that a read_committed consumer gets, and its predictions of
-recorded brokers.
+it: its answer in the vector with rule and path, the records that a read_committed consumer gets, its predictions of
+recorded brokers, and its explanations.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from functools import cache, partial
 from hashlib import sha256
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from types import CodeType, FrameType, ModuleType
@@ -57,7 +58,7 @@ from kafka_corpus.vectors import load_vectors, package_root
 
 # Of the operators that replace one operator by another, so many are drawn at each place: there are eleven for a `+`.
 REPLACEMENTS: Final = 2
-# CPU seconds: of a unit that is used, of the least limit, and how often its own time a unit may take.
+# CPU seconds: of a unit that is traced, of the least limit, and how often its own time a unit may take.
 MOST_SECONDS: Final = 0.2
 LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
@@ -68,7 +69,7 @@ MEMORY: Final = 1 << 30
 CHILD_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"}
 # In place of a unit: the import of the codec.
 IMPORT: Final = -1
-# Areas whose inputs are made to take all time and memory: no mutant gets them.
+# Areas whose inputs are made to take all time and memory: no mutant of a codec gets them.
 EXHAUSTING: Final = frozenset({"resources"})
 _SHORT: Final = 16
 
@@ -251,6 +252,7 @@ class Exchange(Protocol):
     """The units of a target.  `load` imports the codec again and gives the function that answers a unit by number."""
 
     units: Sequence[str]
+    most_seconds: float  # of CPU time, of a unit that is used
 
     def load(self) -> Callable[[int], bytes]:
         """Import the codec again."""
@@ -272,12 +274,15 @@ def forget(packages: Sequence[str]) -> None:
 class CodecExchange:
     """The codec cases, through the adapter, judged as in a certificate."""
 
+    most_seconds = MOST_SECONDS
+
     def __init__(self, adapter: str, package: str) -> None:
         testee = load_testee(adapter)
         hello = serve.hello(testee)
         self._adapter = adapter
         self._again = [adapter, package, *_users(package)]
-        self._cases = [case for case in _usual(load_vectors(ops=CODEC_OPS)) if unsupported(case, hello) is None]
+        usual = (case for case in load_vectors(ops=CODEC_OPS) if case.area not in EXHAUSTING)
+        self._cases = [case for case in usual if unsupported(case, hello) is None]
         self._lines = [_request(case, hello) for case in self._cases]
         self.units: Sequence[str] = [case.id for case in self._cases]
 
@@ -290,10 +295,6 @@ class CodecExchange:
     def grade(self, unit: int, reply: bytes) -> str:
         """Outcome and fields of the judge's verdict."""
         return _verdict(self._cases[unit], reply)
-
-
-def _usual(cases: Iterable[Case]) -> Iterator[Case]:
-    return (case for case in cases if case.area not in EXHAUSTING)
 
 
 def _request(case: Case, hello: HelloReply) -> bytes:
@@ -327,24 +328,29 @@ _PARTS: Final = (
 
 
 class ReferenceExchange:
-    """All that the corpus stores of the reference: answers in vectors, records under read_committed, predictions."""
+    """All that the corpus stores: answers in vectors, records under read_committed, predictions, explanations."""
+
+    most_seconds = 2.0
 
     def __init__(self, adapter: str) -> None:
         self._adapter = adapter
-        self._cases = list(_usual(load_vectors()))
+        self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
+        self._records = [(each.topic, each.key, each.value) for each in answers.kept_descriptions() if each.topic]
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
         compared: set[tuple[str, tuple[tuple[str, ...], ...]]] = set()
         for number, case in enumerate(self._cases):
-            self._questions.append((number, "answer", b"", ()))
+            kinds = ("answer", "explained") if isinstance(case.input, bytes) else ("answer",)
+            self._questions += [(number, each, b"", ()) for each in kinds]
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
             for release, given in _predicted(case, recorded.get(case.id), compared):
                 self._questions.append((number, release, b"", given))
+        self._questions += [(number, "record", b"", ()) for number in range(len(self._records))]
         self.units: Sequence[str] = [
-            self._cases[at].id if what == "answer" else f"{self._cases[at].id} {what}"
+            f"record.{at}" if what == "record" else f"{self._cases[at].id} {what}".removesuffix(" answer")
             for at, what, *_ in self._questions
         ]
 
@@ -361,6 +367,10 @@ class ReferenceExchange:
                 return bytes(protocol.reply_line(fresh_serve.reply_to(testee, line)))
             if what == "answer":
                 return msgspec.json.encode(requests.ask_reference(case(number)))
+            if what == "explained":
+                return bytes(requests.described(case(number).input))
+            if what == "record":
+                return bytes(requests.described_record(*self._records[number]))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
 
         return answer
@@ -368,6 +378,8 @@ class ReferenceExchange:
     def grade(self, unit: int, reply: bytes) -> str:
         """How the answer differs from what is stored or recorded."""
         number, what, _, given = self._questions[unit]
+        if what in ("explained", "record"):
+            return sha256(reply).hexdigest()
         if what == "answer":
             short = answers.brief(self._cases[number], msgspec.json.decode(reply, type=Answer))
             return sha256(msgspec.json.encode(short)).hexdigest()
@@ -382,8 +394,7 @@ def _predicted(
 ) -> Iterator[tuple[str, Answers]]:
     """Recorded answers: of the releases whose predictions are checked, and of a scenario each that is different.
 
-    Of the first case of a function whose answers change with the same releases, also those before and after each
-    change.  *compared* holds these.
+    Of the first case of a function and changes, which *compared* holds, also those before and after each change.
     """
     scenario = scenario_of(case)
     if scenario is None or line is None:
@@ -401,9 +412,6 @@ def _predicted(
             wanted = wanted or concerned[-1:]
         for release in wanted:
             yield release, recorded.steps
-
-
-# --- units under limits --------------------------------------------------------------------------------------------
 
 
 def _limited(answer: Callable[[int], bytes], unit: int, seconds: float) -> bytes:
@@ -432,10 +440,7 @@ def _restrict() -> None:
 
 
 def in_fork(work: Callable[[Callable[[bytes], None]], None], asleep: float = ASLEEP) -> tuple[list[bytes], bool]:
-    """Run *work* in a fork: the lines it sent, and whether it ended by itself.
-
-    A child that sends nothing for so many seconds is killed.
-    """
+    """Run *work* in a fork: the lines it sent, and whether it ended by itself; asleep for so long, it is killed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -506,14 +511,15 @@ class _Observed(msgspec.Struct, array_like=True):
 
 
 def record_behaviour(exchange: Exchange, files: Sequence[str]) -> CodecBehaviour:
-    """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*."""
+    """The behaviour of the unchanged codec, from two runs; the second traces lines of *files*, in slow units none."""
     first = {each.unit: each for each in _observed(exchange, range(len(exchange.units)))}
-    quick = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= MOST_SECONDS]
+    used = [unit for unit, each in first.items() if unit != IMPORT and 0 <= each.cost <= exchange.most_seconds]
+    quick, slow = ([unit for unit in used if (first[unit].cost > MOST_SECONDS) is most] for most in (False, True))
     size = len(exchange.units) // 8 + 1
     masks: dict[str, dict[int, bytearray]] = {name: {} for name in files}
     imported: dict[str, list[int]] = {}
     same = []
-    for each in _observed(exchange, quick, files):
+    for each in chain(_observed(exchange, slow), _observed(exchange, quick, files)):
         if each.unit == IMPORT:
             imported = {files[at]: lines for at, lines in each.lines.items()}
         elif each.reply == first[each.unit].reply:
@@ -570,7 +576,7 @@ def _observe_unit(exchange: Exchange, tracer: _LineTracer, answer: Callable[[int
     began = time.process_time()
     try:
         with tracer:
-            reply = _limited(answer, unit, (TIMES if tracer.files else 1) * MOST_SECONDS)
+            reply = _limited(answer, unit, (TIMES if tracer.files else 1) * exchange.most_seconds)
     except TimeUp:
         return _Observed(unit, -1.0, b"", "")
     cost = time.process_time() - began
@@ -627,9 +633,6 @@ def _tracer_of(is_wanted: bool) -> tuple[set[int], Any]:
         return local
 
     return lines, local if is_wanted else None
-
-
-# --- a target ------------------------------------------------------------------------------------------------------
 
 
 class PythonTarget:
@@ -728,14 +731,16 @@ class MutantRunner:
         return mutant_result(mutant, *_outcome(*in_fork(partial(self._try, source, placed, units))))
 
     def _reaching(self, source: MutatedSource, placed: Placed) -> list[int]:
-        """The units that run the changed statement; all of them if it runs on import."""
+        """The units that run the changed statement, and then the slow ones; all of them if it runs on import."""
         name = str(source.path)
         lines = range(placed.lines[0], placed.lines[1] + 1)
         if not set(lines).isdisjoint(self._behaviour.imported.get(name, ())):
             return self._behaviour.units
         of_file = self._behaviour.lines.get(name, {})
         masks = [of_file[line] for line in lines if line in of_file]
-        return [unit for unit in self._behaviour.units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)]
+        units, costs = self._behaviour.units, self._behaviour.costs
+        found = {unit for unit in units if any(mask[unit >> 3] & 1 << (unit & 7) for mask in masks)}
+        return [unit for unit in units if unit in found or costs[unit] > MOST_SECONDS] if found else []
 
     def _try(self, source: MutatedSource, placed: Placed, units: Sequence[int], send: Callable[[bytes], None]) -> None:
         """Send that the import begins, and each unit that does; then the outcome."""

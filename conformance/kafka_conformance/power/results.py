@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -551,9 +552,10 @@ def power_page(
 ) -> str:
     """The page as Markdown."""
     parts = [HEAD, _overview(kept)]
-    for each in kept:
-        parts.append("\n".join(_section(each, about(each.kept.header.target))))
-        name = each.kept.header.target
+    samples = {name: list(found) for name, found in groupby(kept, key=lambda each: each.kept.header.target)}
+    for name, (first, *others) in samples.items():
+        parts.append("\n".join(_section(first, about(name))))
+        parts += ["\n".join(_other_sample(each)) for each in others]
         if name in coverage:
             parts.append("\n".join(_coverage_section(name, coverage[name], reviews(name))))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -564,10 +566,12 @@ def _overview(kept: Sequence[TargetSum]) -> str:
         "| target | mutants | reached | seen | equivalent | holes | not reviewed | share |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    rows += [
-        f"| [{each.kept.header.target} {each.kept.header.version}](#{each.kept.header.target}) | {_cells(each.total)}"
-        for each in kept
-    ]
+    named: set[str] = set()
+    for each in kept:
+        header = each.kept.header
+        seed = f", seed {header.seed}" if header.target in named else ""
+        named.add(header.target)
+        rows.append(f"| [{header.target} {header.version}](#{header.target}){seed} | {_cells(each.total)}")
     return "\n".join(rows)
 
 
@@ -580,18 +584,31 @@ def _percent(share: float) -> str:
     return f"{int(share * 1000) / 10:.1f} %"  # never rounded up
 
 
+def _drawn(header: MutantRunHeader) -> str:
+    classes = f" of the classes that match `{header.only}`" if header.only else ""
+    if not header.sample:
+        return f"all mutants{classes}"
+    return f"a sample of {header.sample:,} of {header.population:,} mutants{classes}, seed {header.seed}"
+
+
+def _other_sample(each: TargetSum) -> Iterator[str]:
+    """A sample that is kept beside the first: how it was drawn, its sum, and its holes."""
+    header, total = each.kept.header, each.total
+    yield f"### Seed {header.seed}\n"
+    yield (
+        f"This is {_drawn(header)}, corpus `{header.corpus[:12]}`: {total.reached:,} reached, {total.seen:,} seen,"
+        f" {total.equivalent:,} equivalent, {total.holes:,} holes, {total.unreviewed:,} not reviewed;"
+        f" {_percent(total.share)} of those that are not equivalent are seen."
+    )
+    yield from _holes(each, is_beside=True)
+
+
 def _section(each: TargetSum, about: str) -> Iterator[str]:
     header = each.kept.header
     yield f"## {header.target}\n"
-    classes = f" of the classes that match `{header.only}`" if header.only else ""
-    drawn = (
-        f"a sample of {header.sample:,} of {header.population:,} mutants{classes}, seed {header.seed}"
-        if header.sample
-        else f"all mutants{classes}"
-    )
     useless = sum(counts.get("no-program", 0) for counts in each.kept.counts.values())
     left_out = f" Left out: {useless} whose text does not compile." if useless else ""
-    yield f"{about} This is {header.version}, {drawn}, corpus `{header.corpus[:12]}`.{left_out}\n"
+    yield f"{about} This is {header.version}, {_drawn(header)}, corpus `{header.corpus[:12]}`.{left_out}\n"
     yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
     yield "|---|---|---|---|---|---|---|---|"
     rows: dict[str, MutantSum] = {}
@@ -611,8 +628,8 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
         yield f"\nReviewed reasons that no survivor of this result has: {len(each.unused)}."
 
 
-def _holes(each: TargetSum) -> Iterator[str]:
-    """The reasons of holes, each with the first mutant that has it."""
+def _holes(each: TargetSum, *, is_beside: bool = False) -> Iterator[str]:
+    """The reasons of holes, each with the first mutant that has it; *is_beside* another result of the target."""
     holes: dict[str, list[MutantResult]] = {}
     for result, review in each.survivors:
         if review is not None and review.kind == "hole":
@@ -625,7 +642,8 @@ def _holes(each: TargetSum) -> Iterator[str]:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
             yield f"| {place}{more} | {_cell(_cut(first.description))} | {_cell(reason)} |"
     if left := sum(map(len, list(holes.values())[_MOST_ROWS:])):
-        yield f"\n{left} more: `kafkaproof power survivors {each.kept.header.target}`"
+        seed = f" --seed {each.kept.header.seed}" if is_beside else ""
+        yield f"\n{left} more: `kafkaproof power survivors {each.kept.header.target}{seed}`"
 
 
 def _short(name: str) -> str:
@@ -677,19 +695,26 @@ def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) 
     Raises:
         Unusable: a kept result or a file of reasons has another form, or is of another target than its name says.
     """
-    files = sorted(folder.glob(f"*{SUFFIX}"))
+    # A target's own file before those of other seeds.
+    files = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.name.removesuffix(SUFFIX))
     coverage = {header.target: methods for header, methods in map(read_coverage, files_of_coverage(files))}
     kept = []
     for path in (each for each in files if not each.name.endswith(COVERAGE_SUFFIX)):
         kept.append(read_kept_mutants(path))
-        if (target := kept[-1].header.target) != path.name.removesuffix(SUFFIX):
-            raise Unusable(f"{path}: is a result of {target[:60]!r}")
+        target, seed = kept[-1].header.target, kept[-1].header.seed
+        if path.name not in (f"{target}{SUFFIX}", other_seed_name(target, seed)):
+            raise Unusable(f"{path}: is a result of {target[:60]!r}, seed {seed}")
         try:
             about(target)
         except ValueError as error:
             raise Unusable(f"{path}: {error}") from error
     sums = [summarise_mutants(each, load_reviews(each.header.target, reasons)) for each in kept]
     return power_page(sums, coverage, lambda name: load_reviews(name, reasons), about)
+
+
+def other_seed_name(target: str, seed: int) -> str:
+    """The name of a result that is kept beside that of another seed."""
+    return f"{target}.seed-{seed}{SUFFIX}"
 
 
 def files_of_coverage(files: Iterable[Path]) -> list[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_corpus.authoring.build import grid, put, reseal
+from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
+from kafka_corpus.authoring.build import TIMESTAMP, grid, put, reseal
 from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
@@ -22,6 +23,7 @@ from kafka_corpus.authoring.steps import (
     marker_at,
     marks,
     marks_not,
+    named,
     producer_batch,
     takes,
     writes,
@@ -229,6 +231,27 @@ def transactions_that_overlap() -> Draft:
     )
 
 
+@case("TXN-23", each={"far-behind": 3})
+def aborted_transaction_behind_a_limited_fetch(base: int) -> Draft:
+    """A limited fetch does not list what was aborted above the first entry of the offset index after its bytes.
+
+    LogSegment#fetchUpperBoundOffset; after each 4,096 bytes the next append gets an entry (index.interval.bytes).
+    """
+    record = some_records(1)[0]._replace(value=b"-" * 5000)
+    long = bytes_of(batch_of(record))
+    most = len(long) + 100
+    log = b"".join(assigned(long, offset) for offset in range(base)) + assigned(data(0), base)
+    log += marker_at(base + 1, ABORT)
+    answer = fetched(log[:most], base + 2)
+    return scene(
+        *(takes(long, offset) for offset in range(base)),
+        *begun(),
+        writes(data(0), base),
+        aborts(base + 1),
+        (Fetch(isolation=COMMITTED, max_bytes=most), answer),
+    )
+
+
 @case("TXN-23", each={"read_uncommitted": "read_uncommitted", "read_committed": "read_committed"})
 def end_of_the_log(isolation: Isolation) -> Draft:
     """Under read_committed the end of the log is where the first open transaction begins."""
@@ -296,6 +319,22 @@ def marker_of_the_same_epoch() -> Draft:
         writes(data(0)),
         marks(marker_at(1, ABORT, epoch=0), commit=False, epochs_ahead=0),
         read(log, 2, 2, 0),
+    )
+
+
+@case("PID-14", "TXN-14", each={"3": 3, "300": 300, "32767": 32_767})
+def marker_of_the_same_epoch_keeps_the_batches(epoch: int) -> Draft:
+    """A marker of the producer's own epoch forgets no batch: one that is sent again is known.
+
+    Kafka 0.11 answers it with the offset of the marker, the last that it knows of the producer.
+    """
+    step, answer = writes(data(0, transactional=False, epoch=epoch), transactional=False, epochs_back=-epoch)
+    again = StepAnswer(base_offset=0, log_append_time=TIMESTAMP)
+    return scene(
+        named(),
+        (step, answer),
+        marks(marker_at(1, COMMIT, epoch=epoch), epochs_ahead=epoch),
+        (step, again),
     )
 
 

@@ -8,10 +8,11 @@ from kafka_corpus.authoring.batches import LEGACY, PLAIN, payload_of, plain_of, 
 from kafka_corpus.authoring.build import grid
 from kafka_corpus.authoring.frames import XERIAL_HEADER, snappy_block, uvarint, xerial, xerial_chunk
 from kafka_corpus.authoring.steps import KEPT, PATHS, converted, keeping, not_converted, not_taken, taken, ways
+from kafka_corpus.case import Recipe
 from kafka_corpus.cases.decode.snappy import BAD_ELEMENTS, ELEMENTS, SIZES, VERSIONS, header
 from kafka_corpus.golden import SNAPPY
-from kafka_corpus.registry import Draft, case
-from kafka_records.broker.errors import INVALID_RECORD
+from kafka_corpus.registry import Draft, case, error_answer, produced
+from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR
 
 
 @case("SNP-02", each=PATHS)
@@ -226,3 +227,12 @@ def changed_byte_in_a_length() -> Draft:
     packed = xerial(PLAIN)
     at = len(packed) - len(PLAIN)
     return not_taken("snappy", packed[:at] + b"\x01" + packed[at + 1 :], KEPT, code=INVALID_RECORD)
+
+
+@case("SNP-04")
+def very_many_headers() -> Draft:
+    """Fifty thousand headers before the first block are an unknown error: the stack is full.
+
+    SnappyInputStream#hasNextChunk calls itself for each.
+    """
+    return produced(Recipe("many_frames", {"codec": "snappy", "count": 50_000}), error_answer(UNKNOWN_SERVER_ERROR))

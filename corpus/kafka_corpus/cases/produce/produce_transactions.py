@@ -274,6 +274,21 @@ def marker_of_a_client_in_a_transaction() -> Draft:
 
 
 @case("TXN-08", "TXN-05")
+def verification_is_of_one_producer() -> Draft:
+    """The first data of another producer leave the pending verification of this one as it is.
+
+    UnifiedLog keeps a VerificationStateEntry for each producer.
+    """
+    return scene(
+        *begun(),
+        *begun("b"),
+        fails(control(base_sequence=-1, epoch=0), INVALID_RECORD),
+        writes(data(0, who=1), alias="b"),
+        fails(data(0), OUT_OF_ORDER_SEQUENCE_NUMBER),
+    )
+
+
+@case("TXN-08", "TXN-05")
 def abort_after_a_marker_of_a_client() -> Draft:
     """The real marker removes the transaction's verification: the next one may start below the refused sequence.
 

@@ -257,6 +257,9 @@ def largest_inner_timestamp_may_be_in_the_middle() -> Draft:
 
 ALONE: Final = {
     "two wrappers": wrapped(THREE, 1, "gzip")[0] * 2,
+    # Before 0.11 brokers kept both as they came.
+    "two wrappers, numbered on": wrapped(THREE, 1, "gzip")[0]
+    + wrap(set_of([each._replace(value=b"other") for each in THREE], 1), 1, "gzip", offset=5, timestamp=TIMESTAMP + 2),
     "of two codecs": wrapped(THREE, 1, "gzip")[0] + wrapped(THREE, 1, "lz4")[0],
     "before a message": wrapped(THREE, 1, "gzip")[0] + raw_message(1),
     "behind a message": raw_message(1) + wrapped(THREE, 1, "gzip")[0],

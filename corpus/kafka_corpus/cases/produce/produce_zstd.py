@@ -21,13 +21,17 @@ from kafka_corpus.authoring.steps import (
     KEPT,
     OLD_VERSION,
     PATHS,
+    REBUILT,
+    compression,
     keeping,
     kept_batch,
     not_converted,
     not_taken,
+    rebuilt_batch,
     taken,
     ways,
 )
+from kafka_corpus.case import Recipe
 from kafka_corpus.cases.decode.zstd import (
     BLOCKS,
     CHECKSUM,
@@ -49,7 +53,7 @@ from kafka_corpus.cases.decode.zstd import (
 from kafka_corpus.golden import ZSTD, ZSTD_BLOCKS
 from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, Produce, StepAnswer
-from kafka_records.broker.errors import INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
+from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE
 
 BATCH, _ = compressed("zstd", FRAME)
 
@@ -252,6 +256,25 @@ def block_cut_short(shape: dict[str, Any]) -> Draft:
 def frame_cut_short(shape: dict[str, Any]) -> Draft:
     """A frame that ends early is an unknown error, even if all records have been read."""
     return not_taken("zstd", FRAME[: shape["size"]], shape["path"])
+
+
+# ZSTD_DStreamInSize: so many compressed bytes are read at a time.
+ZSTD_BUFFER = 128 * 1024 + 3
+PLACES = {
+    "ends-a-buffer": (ZSTD_BUFFER, error_answer(UNKNOWN_SERVER_ERROR)),
+    "ends-in-the-last-buffer": (ZSTD_BUFFER + 1, stored(rebuilt_batch(*some_records()))),
+}
+
+
+@case("ZST-04", "ZST-07", each=PLACES)
+def frame_cut_short_in_a_later_buffer(place: tuple[int, StepAnswer]) -> Draft:
+    """A frame that is cut short is an end like any other, if a frame before it ended in the last buffer that was read.
+
+    ZstdInputStreamNoFinalizer#readInternal complains only where the whole buffer held no end of a frame.
+    """
+    at, answer = place
+    payload = Recipe("zstd_ends_at", {"at": at})
+    return produced(payload, answer, config=compression(REBUILT), since=FIRST_OF_ZSTD)
 
 
 @case("ZST-07", each=ways(kind={"reserved-type": 3, "compressed-garbage": 2}))
