@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,12 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
+from kafka_brokers.fake_broker import END
+from kafka_brokers.wire import Connection, tables
+from kafka_brokers.wire.connection import Request
 from kafka_conformance.process.client_testee import ClientTestee
 from kafka_conformance.testees import serve
+from kafka_conformance.testees.client_parts import ConsumerBroker
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, Record, decode, encode
@@ -127,3 +132,22 @@ def test_refusals_of_the_client(testee: ClientTestee) -> None:
         testee.encode(to_wire(replace(BATCH, records=(RECORDS[0], RECORDS[1]._replace(value=None)))))
     with pytest.raises(NotDone, match="LogAppendTime"):
         testee.encode(to_wire(replace(BATCH, timestamp_type="append")))
+
+
+def test_the_first_fetch_after_the_end_does_not_wait_long() -> None:
+    """A consumer that is closed at the end of its case waits for the fetch that it has sent; another one waits longer."""
+
+    def fetched(offset: int, wait: int) -> tuple[bytes, float]:
+        began = time.monotonic()
+        named = {"topic": "t", "partitions": [{"partition": 0, "fetch_offset": offset}]}
+        answer = connection.ask(Request(tables.FETCH, 12, {"max_wait_ms": wait, "topics": [named]}))
+        assert isinstance(answer, dict)
+        return answer["responses"][0]["partitions"][0]["records"], time.monotonic() - began
+
+    with ConsumerBroker() as broker:
+        broker.serve("t", b"")
+        with Connection("127.0.0.1", broker.port, time_limit=30) as connection:
+            assert decode(fetched(0, 60_000)[0])[0].records[0].key == END
+            assert fetched(1, 60_000)[0] == b""
+            records, seconds = fetched(1, 300)
+    assert (records, seconds >= 0.3) == (b"", True)

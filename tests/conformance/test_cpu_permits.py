@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from kafka_conformance.judge.observation import Decoded
-from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
+from kafka_conformance.process.cpu_permits import SMALL, CpuPermit, CpuPermits
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import ConnectionSpec
@@ -85,3 +85,19 @@ def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, s
     assert answer.observation == Decoded(())
     assert answer.seconds < (time.monotonic() - began) - 0.5
     assert held
+
+
+def test_large_testees_that_wait_fill_no_more_than_their_part() -> None:
+    """A worker keeps its permit if the memory of those that wait would be too much; small testees are not counted."""
+    slots, stop = CpuPermits(3, memory=2 * SMALL), threading.Event()
+    turns = [CpuPermit(slots, (rank,), stop) for rank in range(3)]
+    assert all(turn.take() for turn in turns)
+
+    turns[0].lend(SMALL + 1)
+    turns[1].lend(SMALL)  # there is room for less than that
+    turns[2].lend(SMALL - 1)
+    assert [turn._held for turn in turns] == [False, True, False]
+
+    assert turns[0].take()  # it waits no longer
+    turns[1].lend(SMALL)
+    assert [turn._held for turn in turns] == [True, False, False]

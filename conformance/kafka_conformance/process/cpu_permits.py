@@ -7,6 +7,7 @@ be of another testee.  There are never more testees at work than places.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from heapq import heappop, heappush
 from typing import Final
 
 Rank = tuple[int, ...]
-# Bytes.  A testee with more memory keeps its permit, so that waiting testees do not fill the machine.
+# Bytes.  Testees with more memory give their permits only as long as all that wait hold no more than a part of the
+# machine's memory, so that waiting testees do not fill it.
 SMALL: Final = 256 * 1024 * 1024
+PART: Final = 1 / 4
 
 
 @dataclass(order=True, slots=True)
@@ -29,10 +32,15 @@ class _Waiter:
 
 
 class CpuPermits:
-    """So many places at work; who has the lowest rank gets the next that is free."""
+    """So many places at work; who has the lowest rank gets the next that is free.
 
-    def __init__(self, count: int) -> None:
+    Testees of `SMALL` bytes and more that wait without a place hold at most *memory* bytes together; without a number,
+    a part of the machine's.
+    """
+
+    def __init__(self, count: int, memory: int | None = None) -> None:
         self.count = self._free = count
+        self._room = int(PART * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if memory is None else memory
         self._line: list[_Waiter] = []
         self._lock = threading.Lock()
         self._number = 0
@@ -59,6 +67,18 @@ class CpuPermits:
         with self._lock:
             self._free += places
             self._call()
+
+    def hold(self, memory: int) -> bool:
+        """Count the *memory* of a testee that waits; False if there is no room for it."""
+        with self._lock:
+            fits = memory <= self._room
+            self._room -= memory * fits
+        return fits
+
+    def release(self, memory: int) -> None:
+        """Count it no longer."""
+        with self._lock:
+            self._room += memory
 
     def stop(self, stop: threading.Event) -> None:
         """Set *stop*, and send away who waits under it."""
@@ -94,6 +114,7 @@ class CpuPermit:
         self._slots, self._rank, self._stop = slots, rank, stop
         self._places = slots.count if alone else 1
         self._held = False
+        self._held_memory = 0
         self.waited = 0.0
 
     def take(self) -> bool:
@@ -101,13 +122,26 @@ class CpuPermit:
         began = time.monotonic()
         self._held = self._held or self._slots.take(self._rank, self._stop, places=self._places)
         self.waited += time.monotonic() - began
+        self._release()
         return self._held
 
     def give(self) -> None:
         """Do without it, until `take`."""
+        self._release()
         if self._held:
             self._held = False
             self._slots.give(self._places)
+
+    def lend(self, memory: int) -> None:
+        """Do without it while a testee of *memory* bytes waits, until `take`; keep it if too much memory waits."""
+        large = memory if memory >= SMALL else 0
+        if self._held and self._slots.hold(large):
+            self.give()
+            self._held_memory = large
+
+    def _release(self) -> None:
+        self._slots.release(self._held_memory)
+        self._held_memory = 0
 
     def pass_on(self) -> bool:
         """Let those go first who have a lower rank."""

@@ -29,7 +29,7 @@ from msgspec import UNSET
 from kafka_conformance.judge.observation import Crashed, Exceeded, Garbled, Hung, NotSent, Observation, observe
 from kafka_conformance.process import time_limits
 from kafka_conformance.process.child import Child, ReadFailure, await_hello, hello_limit, no_hello
-from kafka_conformance.process.cpu_permits import SMALL, CpuPermit
+from kafka_conformance.process.cpu_permits import CpuPermit
 from kafka_conformance.process.cpu_time import Watch
 from kafka_conformance.process.starting import Starter
 from kafka_conformance.process.time_limits import TimeLimit
@@ -348,8 +348,8 @@ class Sandbox:
                 return ReadFailure.LATE
 
     def _lull(self, memory: int) -> None:
-        if self._permit is not None and memory < SMALL:
-            self._permit.give()
+        if self._permit is not None:
+            self._permit.lend(memory)
 
     def _go_on(self) -> None:
         if self._permit is not None:

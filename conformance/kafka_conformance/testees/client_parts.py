@@ -32,6 +32,7 @@ from kafka_brokers.fake_broker import (
     with_fetch_version,
 )
 from kafka_brokers.wire import tables
+from kafka_brokers.wire.schema import Message
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import Capability, CodecAnswer
 from kafka_corpus.wire import WireRecord
@@ -56,6 +57,8 @@ LARGEST_EPOCH: Final = (1 << 15) - 1
 # The first Fetch version in which brokers send zstd, and the first Produce version in which they take it (KIP-110).
 ZSTD_FETCH: Final = 10
 ZSTD_PRODUCE: Final = 7
+# Milliseconds.
+AFTER_END_MS: Final = 20
 FIRST_TIME: Final = 1_700_000_000_000
 # One record, by magic: what a client gets first.
 FIRST: Final = {
@@ -84,16 +87,25 @@ FIRST_PRODUCED: Final = {
 class ConsumerBroker(FakeBroker):
     """The fake broker for consumers: with the Fetch version that the environment wants, where it wants one.
 
-    From version 7 on there are fetch sessions then, as releases that have it keep them.
+    From version 7 on there are fetch sessions then, as releases that have it keep them.  The first fetch after the end
+    record waits `AFTER_END_MS` at most: a consumer that is closed for each case often waits for the response to it.
     """
 
     _all: ClassVar[list[ConsumerBroker]] = []
+    _ended: Tape | None = None
 
     def __init__(self, *, versions: Versions = VERSIONS, partitions: int = 1) -> None:
         wanted = wanted_fetch_version()
         offered = versions if wanted is None else with_fetch_version(versions, wanted)
         super().__init__(versions=offered, partitions=partitions, sessions=wanted is not None and wanted >= SESSIONS)
         self._all.append(self)
+
+    def _fetch(self, version: int, body: Message) -> Message:
+        tape = self._newest
+        if tape is not None and tape.position is not None and tape is not self._ended:
+            self._ended = tape
+            body = {**body, "max_wait_ms": min(body["max_wait_ms"], AFTER_END_MS)}
+        return super()._fetch(version, body)
 
     @classmethod
     def all_fetched(cls) -> set[int]:
