@@ -135,7 +135,7 @@ def test_refusals_of_the_client(testee: ClientTestee) -> None:
 
 
 def test_the_first_fetch_after_the_end_does_not_wait_long() -> None:
-    """A consumer that is closed at the end of its case waits for the fetch that it has sent; another one waits longer."""
+    """A consumer that is closed at the end of its case waits for the fetch that it has sent; the next one waits."""
 
     def fetched(offset: int, wait: int) -> tuple[bytes, float]:
         began = time.monotonic()
