@@ -403,8 +403,7 @@ def _write_version_edges(client: ClientByVersion, done: Sequence[CertifyOutcome]
         for version, made in ran.items()
     }
     whys = {version: each.why for version, each in own.items() if each.made is None}
-    version = str(next(iter(ran.values())).results.header.testee["version"])
-    write_version_column(folder, client, version, grades, whys)
+    write_version_column(folder, client, str(next(iter(ran.values())).results.header.testee["version"]), grades, whys)
 
 
 def counting_versions(done: Sequence[CertifyOutcome], clients: Sequence[ClientByVersion]) -> list[CertifyOutcome]:

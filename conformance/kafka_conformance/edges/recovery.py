@@ -1,8 +1,7 @@
 """Consumers around one damaged batch: what they deliver, and whether the application can go on.
 
-A fake broker serves good batches, a damaged one, and good ones after it.  As a broker does, it answers a fetch from
-the batch that holds the offset on, the first one whole and others up to the size of a fetch (KIP-74).  The client is
-an application in plain code, in a process of its own:
+A fake broker serves good batches, a damaged one, and good ones after it.  Fetches start at the batch that holds the
+offset, with the first one whole (KIP-74).  The client is an application in plain code, in a process of its own:
 
     poll; deliver records; on an error, note it and seek to the offset that the error names, or to the position, or
     to the one after the last record; if that was tried before, to the next offset
