@@ -50,10 +50,10 @@ from kafka_records.rules import Erratum, Rule, errata, groups, seeds
 # Cases of one data file.
 SHARD: Final = 40
 # Cases that a page lists.
-MOST_CASES: Final = 6
+MOST_CASES: Final = 5
 MOST_WHY: Final = 75
 # Rows of explained bytes that a page shows of one input, and the error beyond them.
-MOST_ROWS: Final = 12
+MOST_ROWS: Final = 9
 # Height and width of a trend, in the units of its picture.
 TREND_WIDTH, TREND_HEIGHT = 640, 150
 # Names in the head of each page, with where they lead; a further part of the site is one line here and one in SOURCES.
