@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 from typing import Final
 
 Rank = tuple[int, ...]
-# Bytes.  Testees with more memory give their permits only as long as all that wait hold no more than a part of the
-# machine's memory, so that waiting testees do not fill it.
+# Bytes.  A testee with this much memory or more gives its place away only while all such testees that wait hold no
+# more than a part of the machine's memory, so that they do not fill it.
 SMALL: Final = 256 * 1024 * 1024
 PART: Final = 1 / 4
 
@@ -32,10 +32,10 @@ class _Waiter:
 
 
 class CpuPermits:
-    """So many places at work; who has the lowest rank gets the next that is free.
+    """A fixed number of places; a place that becomes free goes to the waiting worker of the lowest rank.
 
-    Testees of `SMALL` bytes and more that wait without a place hold at most *memory* bytes together; without a number,
-    a part of the machine's.
+    All testees that have `SMALL` bytes or more and wait without a place hold at most *memory* bytes in total. The
+    default is a fixed part of the machine's memory.
     """
 
     def __init__(self, count: int, memory: int | None = None) -> None:
@@ -134,14 +134,17 @@ class CpuPermit:
 
     def lend(self, memory: int) -> None:
         """Do without it while a testee of *memory* bytes waits, until `take`; keep it if too much memory waits."""
+        if not self._held:
+            return
         large = memory if memory >= SMALL else 0
-        if self._held and self._slots.hold(large):
+        if not large or self._slots.hold(large):
             self.give()
             self._held_memory = large
 
     def _release(self) -> None:
-        self._slots.release(self._held_memory)
-        self._held_memory = 0
+        if self._held_memory:
+            self._slots.release(self._held_memory)
+            self._held_memory = 0
 
     def pass_on(self) -> bool:
         """Let those go first who have a lower rank."""
