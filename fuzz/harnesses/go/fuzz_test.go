@@ -70,7 +70,7 @@ func FuzzDecode(f *testing.F) {
 		defer func() {
 			if why := recover(); why != nil {
 				stack := fmt.Sprintf("panic: %v\n%s", why, debug.Stack())
-				if where := place(stack); !seen[where] {
+				if where := panicSite(stack); !seen[where] {
 					seen[where] = true
 					name := filepath.Join(folder, fmt.Sprintf("panic-%d-%d", os.Getpid(), count))
 					os.WriteFile(name+".bin", log, 0o644)
@@ -83,8 +83,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// place is where a panic came from: the lines of the stack that name a file, without what varies.
-func place(stack string) string {
+// panicSite is where a panic came from: the lines of the stack that name a file, without what varies.
+func panicSite(stack string) string {
 	where := ""
 	for _, line := range filepath.SplitList(replaceNewlines(stack)) {
 		if len(line) > 1 && line[0] == '\t' {
