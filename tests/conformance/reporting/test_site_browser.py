@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CASE = "v2_headers.key_is_not_utf_8[0xff]"
 # Seconds that Python may take to start on a busy machine, in milliseconds.
 START = 110_000
-# A request, of a page's icon say, that was under way when the next page was opened; a file that is not there says another.
+# A request that was under way when the next page was opened (of an icon, say); a missing file says another.
 LEFT = "net::ERR_ABORTED"
 
 
@@ -103,7 +103,9 @@ def visiting(chromium: Any, root: str, size: Size = WIDE, scheme: str = "light")
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text))
-    page.on("requestfailed", lambda request: None if request.failure == LEFT else wrong.append(f"failed: {request.url}"))
+    page.on(
+        "requestfailed", lambda request: None if request.failure == LEFT else wrong.append(f"failed: {request.url}")
+    )
     page.on("request", lambda request: None if request.url.startswith((root, "blob:")) else wrong.append(request.url))
 
     def go(path: str) -> Any:
