@@ -2,6 +2,7 @@
 
 import socket
 import sys
+import tracemalloc
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from kafka_brokers.wire.client import parse_address
 from kafka_conformance.edges import EdgeCell, edge_causes, edge_results, find_kind, read_edge_result, unreviewed
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
-from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, one_batch, record_changes
+from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, is_odd, one_batch, record_changes
 from kafka_conformance.edges.running import CannotRunEdges
 from kafka_records import Header, decode, encode
 from kafkaproof.cli import kafkaproof
@@ -123,6 +124,19 @@ def test_names_of_changes(after: bytes | None, names: set[str]) -> None:
     """Each difference between record bytes has its name."""
     assert record_changes(PLAIN, after) == names
     assert names <= set(RECORD_CHANGES)
+
+
+def test_odd_bytes() -> None:
+    """What a producer would not write is odd; two records that claim 10**9 offsets take no memory for these."""
+    assert not is_odd(PLAIN, produced=True)
+    assert is_odd(DAMAGED, produced=True)
+    claims = encode(replace(decode(PLAIN)[0], last_offset=10**9))
+    tracemalloc.start()
+    try:
+        assert is_odd(claims, produced=True)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_grade_is_that_of_the_gravest_change() -> None:
