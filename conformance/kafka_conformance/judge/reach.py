@@ -55,6 +55,7 @@ from kafka_records.constants import (
     RECORD_OVERHEAD_V0,
 )
 from kafka_records.layout import ENTRY, MAGIC_OFFSET
+from kafka_records.log import split_entries
 
 FILE: Final = "reach.ndjson"
 # Answers of a broker that is being measured.
@@ -234,7 +235,7 @@ def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
 
 
 def _content(data: bytes) -> list[object] | None:
-    """The content of batches without offsets; None if they cannot be read."""
+    """The content of batches without offsets, but with those inside of v1 wrappers; None if they cannot be read."""
     try:
         return [
             (
@@ -242,11 +243,18 @@ def _content(data: bytes) -> list[object] | None:
                 batch.compression,
                 batch.timestamp_type,
                 [record._replace(offset=0) for record in batch.records],
+                _inner_offsets(data[start:end]) if batch.magic == 1 and batch.compression != "none" else (),
             )
-            for batch in decode(data)
+            for batch, (start, end) in zip(decode(data), split_entries(data), strict=True)
         ]
-    except RecordFormatError:
+    except (RecordFormatError, ValueError):
         return None
+
+
+def _inner_offsets(wrapper: bytes) -> list[int]:
+    """Relative offsets as they are written inside of a v1 wrapper (NST-08): a broker may have written them again."""
+    inner = opened_payload(wrapper)
+    return [int.from_bytes(inner[start : start + 8], "big", signed=True) for start, _ in split_entries(inner)]
 
 
 def _refused(stored: bytes) -> bool:
