@@ -64,7 +64,7 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
         release: of the broker.
         config: the topic's settings.
-        topic: an internal topic.
+        topic: an internal topic; without it, the record is a control record.
         key: of the record.
         value: of the record.
         sha256: of `described` of each input, end to end, or of `described_line`.
@@ -131,6 +131,8 @@ def described_line(line: Described, data: bytes = b"") -> bytes:
     """All that is said of *line*, which is of no area, as JSON; *data* is the input of the case that it limits."""
     if line.topic:
         return _described_record(line.topic, line.key, line.value)
+    if line.key:
+        return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
     return _described_produce(line) if line.payload else _described_limits(data)
 
 

@@ -71,6 +71,9 @@ def descriptions() -> Iterator[Described]:
     yield from map(_with_digest, full_heaps())
     for id_ in LIMITED:
         yield _with_digest(Described(limited=id_), limited[id_])
+    for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
+        # LeaderChangeMessage: version, leader, no voters by a length in too many bytes, none that granted, no tags.
+        yield _with_digest(Described(key=bytes((0, 0, 0, 2)), value=bytes(6) + length + b"\1\0"))
     for table, version in tables():
         for seed in range(2):
             key, value = sample(table, version, Random(seed), broken=seed > 0)
