@@ -148,7 +148,7 @@ RELEASES: Final = (
 NEWEST: Final = RELEASES[-1].name
 # Exact releases that exhibits of the museum run on.
 EXHIBITED: Final = (Release("3.6.1", "2.13", "kraft", V2),)
-# Releases next to a change of brokers that lies between two of `RELEASES`.  Of these, as of exhibits, only the answers
+# Releases next to a change of brokers that came between two of `RELEASES`.  Of these, as of exhibits, only the answers
 # are recorded that say on which side of a change they are: `kafka_corpus.evidence.brokers.SPARSE` names them.
 DATING: Final = (
     Release("1.0.2", "2.12", "zookeeper", V2),

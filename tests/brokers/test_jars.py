@@ -29,7 +29,7 @@ def test_every_release_is_locked() -> None:
 
 
 def test_releases_with_few_answers() -> None:
-    """What the evidence calls sparse are the releases beside those whose answers are all recorded."""
+    """The releases that are not in the main table are those with few recorded answers."""
     assert {release.name for release in (*EXHIBITED, *DATING)} == SPARSE
 
 
