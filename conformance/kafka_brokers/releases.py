@@ -146,13 +146,27 @@ RELEASES: Final = (
     ),
 )
 NEWEST: Final = RELEASES[-1].name
-# Exact releases that exhibits of the museum run on.  No answers of them are recorded.
+# Exact releases that exhibits of the museum run on.
 EXHIBITED: Final = (Release("3.6.1", "2.13", "kraft", V2),)
+# Releases next to a change of brokers that came between two of `RELEASES`.  Of these, as of exhibits, only the answers
+# are recorded that say on which side of a change they are: `kafka_corpus.evidence.brokers.SPARSE` names them.
+DATING: Final = (
+    Release("1.0.2", "2.12", "zookeeper", V2),
+    Release("2.1.1", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, ZOOKEEPER)),
+    Release("2.2.2", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, ZOOKEEPER)),
+    Release("2.3.1", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, ZOOKEEPER)),
+    Release("2.5.1", "2.13", "zookeeper", V2),
+    Release("3.1.2", "2.13", "zookeeper", V2),
+    Release("3.4.1", "2.13", "kraft", V2),
+    Release("3.5.2", "2.13", "kraft", V2),
+    Release("3.7.2", "2.13", "kraft", V2),
+    Release("3.8.1", "2.13", "kraft", V2),
+)
 
 
 def find_release(name: str) -> Release:
-    """The release of that name, also one that only exhibits run on.  Raises `NoBroker`."""
-    for each in (*RELEASES, *EXHIBITED):
+    """The release of that name, also one of which few answers are recorded.  Raises `NoBroker`."""
+    for each in (*RELEASES, *EXHIBITED, *DATING):
         if each.name == name:
             return each
     raise NoBroker(f"no release {name} is known", hint=", ".join(each.name for each in RELEASES))

@@ -6,22 +6,32 @@ whether an answer contradicts a case, and where first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from kafka_corpus.answer_diff import difference, masked
 from kafka_corpus.case import Case
-from kafka_corpus.prediction import newest_predicted
-from kafka_corpus.scenario import Scenario
+from kafka_corpus.prediction import newest_predicted, predict
+from kafka_corpus.scenario import Produce, Scenario
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
-from kafka_records import Batch, Record, RecordFormatError, decode, decode_control, encode, encode_control, explain
+from kafka_records import (
+    Batch,
+    Limits,
+    Record,
+    RecordFormatError,
+    decode,
+    decode_control,
+    encode,
+    encode_control,
+    explain,
+)
 from kafka_records.internal_topics import decode_topic_record
 from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
 
@@ -46,21 +56,29 @@ def ask_reference(case: Case) -> Answer:
 
 
 class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A line of `explained.ndjson`: the digest of what is said of all cases of an area, or of one record of a topic.
+    """A line of `explained.ndjson`: what is said of all cases of an area, of one record, or of memory.
 
     Attributes:
         area: of decode cases, in the order of their ids.
-        topic: an internal topic.
+        limited: id of a decode case that is decoded with ever less memory.
+        payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
+        release: of the broker.
+        config: the topic's settings.
+        topic: an internal topic; without it, the record is a control record.
         key: of the record.
         value: of the record.
-        sha256: of `described` of each input, end to end, or of `described_record`.
+        sha256: of `described` of each input, end to end, or of `described_line`.
     """
 
     area: str = ""
+    limited: str = ""
+    payload: bytes = b""
+    release: str = ""
+    config: dict[str, str] = {}
     topic: str = ""
     key: bytes | None = None
     value: bytes | None = None
-    sha256: str
+    sha256: str = ""
 
 
 def kept_descriptions() -> list[Described]:
@@ -109,7 +127,70 @@ def _described_control(record: Record) -> Any:
         return error.kind, error.path, error.offset, error.rule, error.message
 
 
-def described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:
+def described_line(line: Described, data: bytes = b"") -> bytes:
+    """All that is said of *line*, which is of no area, as JSON; *data* is the input of the case that it limits."""
+    if line.topic:
+        return _described_record(line.topic, line.key, line.value)
+    if line.key:
+        return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
+    return _described_produce(line) if line.payload else _described_limits(data)
+
+
+# What a decoder may take without any allowance, and for each byte of input; below it there is no memory at all.
+START: Final = 16 * 1024 * 1024
+PER_INPUT_BYTE: Final = 8
+# Above it no case that is described needs more.
+MOST_ALLOWANCE: Final = 1 << 16
+
+
+def _described_limits(data: bytes) -> bytes:
+    """Each allowance of memory from which on *data* are decoded further, or at last, with the outcome, as JSON.
+
+    The usual allowance comes first.  All of it is the reference's own promise (CMP-10), which no testee shares.
+    """
+    least = -(START + PER_INPUT_BYTE * len(data))
+    first = least, _outcome(data, least)
+    steps = first, *_outcome_steps(data, first, (MOST_ALLOWANCE, _outcome(data, MOST_ALLOWANCE)))
+    return _encoder.encode((Limits().max_output_bytes, [(most, *outcome) for most, outcome in steps]))
+
+
+Outcome = tuple[Any, ...]
+
+
+def _outcome(data: bytes, most: int) -> Outcome:
+    """How decoding within *most* bytes ends, and how many batches there are."""
+    try:
+        return "ok", len(decode(data, limits=Limits(most)))
+    except RecordFormatError as error:
+        return error.kind, error.rule, error.path, error.offset, error.inner_offset, len(error.batches)
+
+
+def _outcome_steps(data: bytes, low: tuple[int, Outcome], high: tuple[int, Outcome]) -> Iterator[tuple[int, Outcome]]:
+    """Each allowance above that of *low*, up to that of *high*, at which the outcome becomes another.
+
+    With more memory decoding only gets further, so that equal outcomes have no other between them.
+    """
+    if low[1] == high[1]:
+        return
+    if high[0] - low[0] == 1:
+        yield high
+        return
+    most = (low[0] + high[0]) // 2
+    between = most, _outcome(data, most)
+    yield from _outcome_steps(data, low, between)
+    yield from _outcome_steps(data, between, high)
+
+
+def _described_produce(line: Described) -> bytes:
+    """The predicted answer to the payload of *line*, as JSON.
+
+    Where the heap of a broker ends depends on the machine, so that this is no scenario for brokers.
+    """
+    scenario = Scenario(steps=(Produce(data=line.payload),), config=line.config)
+    return _encoder.encode(predict(scenario, line.release))
+
+
+def _described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:
     """All that is said of a record of an internal topic, as JSON."""
     try:
         found: Any = decode_topic_record(topic, key, value)

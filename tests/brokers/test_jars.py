@@ -8,7 +8,8 @@ import pytest
 
 from kafka_brokers import jars
 from kafka_brokers.interface import JarsDiffer, NoBroker
-from kafka_brokers.releases import EXHIBITED, NEWEST, RELEASES, Release, find_release
+from kafka_brokers.releases import DATING, EXHIBITED, NEWEST, RELEASES, Release, find_release
+from kafka_corpus.evidence.brokers import SPARSE
 
 
 @pytest.fixture
@@ -22,9 +23,14 @@ def folder(tmp_path: Path) -> Path:
 def test_every_release_is_locked() -> None:
     """Every release has its broker's jar in the lock, and the lock has no other releases."""
     locked = jars.locked()
-    assert set(locked) == {release.name for release in (*RELEASES, *EXHIBITED)}
-    for release in (*RELEASES, *EXHIBITED):
+    assert set(locked) == {release.name for release in (*RELEASES, *EXHIBITED, *DATING)}
+    for release in (*RELEASES, *EXHIBITED, *DATING):
         assert f"kafka_{release.scala}-{release.name}.jar" in locked[release.name]
+
+
+def test_releases_with_few_answers() -> None:
+    """The releases that are not in the main table are those with few recorded answers."""
+    assert {release.name for release in (*EXHIBITED, *DATING)} == SPARSE
 
 
 def test_lock_names_no_place() -> None:

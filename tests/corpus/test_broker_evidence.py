@@ -104,6 +104,17 @@ def test_predictions(place: Path) -> None:
     ]
 
 
+def test_releases_with_few_answers(place: Path) -> None:
+    """An answer that dates a change is held against the prediction, no case waits for it, and none is the newest."""
+    right: dict[str, Answers] = {"sample.taken": (TAKEN,)}
+    assert found(place, {"2.5.1": right, "4.4.0": RIGHT}) == []
+    assert waiting(place).brokers == {"4.4.0": []}
+    assert found(place, {"2.5.1": {"sample.taken": (replace_offset(TAKEN),)}, "4.4.0": RIGHT}) == [
+        "sample.taken: the reference predicts for 2.5.1 what the broker does not answer: "
+        "[0].base_offset is 7, expected 0"
+    ]
+
+
 def replace_offset(answer: StepAnswer) -> StepAnswer:
     """The answer with another offset."""
     return StepAnswer(base_offset=7, data=answer.data)

@@ -13,13 +13,33 @@ import msgspec
 from tests.reference.topic_values import drawn, record_bytes, tables
 
 import kafka_corpus
-from kafka_corpus.answers import Described, described, described_record
+from kafka_corpus.answers import Described, described, described_line
+from kafka_corpus.authoring.build import raw_batch, raw_message
+from kafka_corpus.authoring.frames import codec_id, zstd_block, zstd_frame
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
+from kafka_records.constants import RECORD_OVERHEAD_V1
 from kafka_records.explain import Field, Part
 from kafka_records.internal_topics import COORDINATORS, MessageTable, version_layout
+from kafka_records.varint import encode_varint
 
 KEPT = Path(kafka_corpus.__file__).with_name("explained.ndjson")
+# Cases that are decoded with ever less memory: each way in which objects and compressed bytes are paid for.
+LIMITED = (
+    "v2_headers.headers_are_read[two]",
+    "v2_headers.compressed_headers_are_read[zstd]",
+    "compression.read[gzip-headers]",
+    "compression.read[lz4-headers]",
+    "compression.read[snappy-headers]",
+    "message_set.append_bit_of_a_v0_wrapper[gzip]",
+    "message_set.create_time_keeps_inner_times[snappy]",
+    "message_set.lz4_is_known_to_all[v0]",
+    "resources.many_empty_batches[hundred]",
+    "zstd.compressed_blocks[two-blocks]",
+    "zstd.content_size[four-bytes]",
+    "zstd.frames_of_different_kinds",
+    "zstd.several_frames[in-a-value]",
+)
 
 
 def field(data: bytes, path: str, section: int = 0) -> Field:
@@ -39,19 +59,76 @@ def titles(part: Part) -> list[str]:
 
 
 def descriptions() -> Iterator[Described]:
-    """Digests of what is said of each decode case without a recipe, and of records of internal topics."""
+    """Digests of what is said of each decode case without a recipe, of limits, and of records of internal topics."""
     areas: dict[str, list[tuple[str, bytes]]] = {}
     for case in load_vectors():
         if isinstance(case.input, bytes):
             areas.setdefault(case.area, []).append((case.id, case.input))
+    limited = {id_: data for inputs in areas.values() for id_, data in inputs if id_ in LIMITED}
     for area, inputs in sorted(areas.items()):
         digest = sha256(b"".join(described(data) for _, data in sorted(inputs))).hexdigest()
         yield Described(area=area, sha256=digest)
+    yield from map(_with_digest, full_heaps())
+    for id_ in LIMITED:
+        yield _with_digest(Described(limited=id_), limited[id_])
+    for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
+        # LeaderChangeMessage: version, leader, no voters by a length in too many bytes, none that granted, no tags.
+        yield _with_digest(Described(key=bytes((0, 0, 0, 2)), value=bytes(6) + length + b"\1\0"))
     for table, version in tables():
         for seed in range(2):
             key, value = sample(table, version, Random(seed), broken=seed > 0)
-            digest = sha256(described_record(table.topic, key, value)).hexdigest()
-            yield Described(topic=table.topic, key=key, value=value, sha256=digest)
+            yield _with_digest(Described(topic=table.topic, key=key, value=value))
+
+
+def _with_digest(line: Described, data: bytes = b"") -> Described:
+    return msgspec.structs.replace(line, sha256=sha256(described_line(line, data)).hexdigest())
+
+
+# A broker's heap, and its largest array: `kafka_records.broker.limits`.
+HEAP = 320 * 1024 * 1024
+LARGEST_ARRAY = 240 * 1024 * 1024
+RECORD_COST, HEADER_COST = 320, 192
+
+
+def full_heaps() -> Iterator[Described]:
+    """Payloads that take all that a broker has, and one byte or header more; the error then comes from elsewhere."""
+    for size in (LARGEST_ARRAY, LARGEST_ARRAY + 1):
+        yield Described(payload=_zstd(encode_varint(size) + bytes(3)), release="4.4.0", config=REWRITTEN)
+    for more in (0, 1):
+        yield Described(payload=_with_headers(more), release="4.4.0", config=REWRITTEN)
+        yield Described(payload=_claiming(more), release="0.10.2.2", config=COMPACTED)
+
+
+REWRITTEN = {"compression.type": "lz4"}
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+def _zstd(*plain: bytes, zeros: int = 0) -> bytes:
+    """A batch in blocks that no library chooses; *zeros* zeros at the end."""
+    whole, rest = divmod(zeros, 1 << 17)
+    runs = [zstd_block(b"\0", size=size, kind=1) for size in (*(1 << 17,) * whole, rest) if size]
+    return raw_batch(zstd_frame(*map(zstd_block, plain), *runs), attributes=codec_id("zstd"))
+
+
+def _with_headers(more: int) -> bytes:
+    """A record with as many headers as there is room for, and *more*, of which the first has no key."""
+    count = 1
+    while True:
+        # Attributes, deltas, null key and value; then the count, and the key length -1 of the first header.
+        start = bytes(3) + b"\1\1" + encode_varint(count) + b"\1"
+        affordable = (HEAP - len(start) - count - RECORD_COST) // HEADER_COST
+        if affordable == count:
+            break
+        count = affordable
+    start = bytes(3) + b"\1\1" + encode_varint(count + more) + b"\1"
+    return _zstd(encode_varint(len(start) + count) + start, zeros=count)
+
+
+def _claiming(more: int) -> bytes:
+    """Messages of v0 that claim as much as an array of v1 messages can hold, and *more*; none but one has a key."""
+    kept = raw_message(0, b"key", b"abc") + raw_message(0, None, None)
+    rest = LARGEST_ARRAY - 3 * RECORD_OVERHEAD_V1 - len(b"keyabc") + more
+    return kept + raw_message(0, None, body=bytes.fromhex("ffffffff") + rest.to_bytes(4, "big"))
 
 
 def sample(table: MessageTable, version: int, rng: Random, *, broken: bool) -> tuple[bytes | None, bytes | None]:

@@ -6,7 +6,7 @@ run the changed statement are answered, the shortest first, until a verdict diff
 
 Codecs answer through their adapter and are judged as in a certificate.  The reference answers what the corpus stores of
 it: its answer in the vector with rule and path, the records that a read_committed consumer gets, its predictions of
-recorded brokers, and its explanations.
+recorded brokers, its explanations, and where memory ends.
 """
 
 from __future__ import annotations
@@ -336,7 +336,8 @@ class ReferenceExchange:
         self._adapter = adapter
         self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
-        self._records = [(each.topic, each.key, each.value) for each in answers.kept_descriptions() if each.topic]
+        inputs = {case.id: case.input for case in self._cases}
+        self._kept = [(each, inputs.get(each.limited, b"")) for each in answers.kept_descriptions() if not each.area]
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
@@ -348,9 +349,9 @@ class ReferenceExchange:
                 self._questions.append((number, "committed", _request(case, hello), ()))
             for release, given in _predicted(case, recorded.get(case.id), compared):
                 self._questions.append((number, release, b"", given))
-        self._questions += [(number, "record", b"", ()) for number in range(len(self._records))]
+        self._questions += [(number, "kept", b"", ()) for number in range(len(self._kept))]
         self.units: Sequence[str] = [
-            f"record.{at}" if what == "record" else f"{self._cases[at].id} {what}".removesuffix(" answer")
+            f"kept.{at}" if what == "kept" else f"{self._cases[at].id} {what}".removesuffix(" answer")
             for at, what, *_ in self._questions
         ]
 
@@ -369,8 +370,8 @@ class ReferenceExchange:
                 return msgspec.json.encode(requests.ask_reference(case(number)))
             if what == "explained":
                 return bytes(requests.described(case(number).input))
-            if what == "record":
-                return bytes(requests.described_record(*self._records[number]))
+            if what == "kept":
+                return bytes(requests.described_line(*self._kept[number]))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
 
         return answer
@@ -378,7 +379,7 @@ class ReferenceExchange:
     def grade(self, unit: int, reply: bytes) -> str:
         """How the answer differs from what is stored or recorded."""
         number, what, _, given = self._questions[unit]
-        if what in ("explained", "record"):
+        if what in ("explained", "kept"):
             return sha256(reply).hexdigest()
         if what == "answer":
             short = answers.brief(self._cases[number], msgspec.json.decode(reply, type=Answer))

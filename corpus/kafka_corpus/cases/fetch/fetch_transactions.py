@@ -252,6 +252,22 @@ def aborted_transaction_behind_a_limited_fetch(base: int) -> Draft:
     )
 
 
+@case("TXN-23")
+def aborted_transaction_behind_one_interval() -> Draft:
+    """After exactly 4,096 bytes the offset index gets no entry yet, so that the transaction is below the next one."""
+    record = some_records(1)[0]
+    size = 4096 - len(bytes_of(batch_of(record._replace(value=b"-" * 4000))))
+    full = bytes_of(batch_of(record._replace(value=b"-" * (4000 + size))))
+    log = assigned(full, 0) + assigned(data(0), 1) + marker_at(2, ABORT)
+    return scene(
+        takes(full),
+        *begun(),
+        writes(data(0), 1),
+        aborts(2),
+        (Fetch(isolation=COMMITTED, max_bytes=4096), fetched(log[:4096], 3, aborted=(listed(1),))),
+    )
+
+
 @case("TXN-23", each={"read_uncommitted": "read_uncommitted", "read_committed": "read_committed"})
 def end_of_the_log(isolation: Isolation) -> Draft:
     """Under read_committed the end of the log is where the first open transaction begins."""
