@@ -127,7 +127,7 @@ def test_names_of_changes(after: bytes | None, names: set[str]) -> None:
 
 
 def test_odd_bytes() -> None:
-    """What a producer would not write is odd; two records that claim 10**9 offsets take no memory for these."""
+    """Bytes that no producer would write are odd; a header that claims 10**9 offsets takes no memory."""
     assert not is_odd(PLAIN, produced=True)
     assert is_odd(DAMAGED, produced=True)
     claims = encode(replace(decode(PLAIN)[0], last_offset=10**9))

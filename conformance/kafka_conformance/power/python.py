@@ -62,10 +62,8 @@ REPLACEMENTS: Final = 2
 MOST_SECONDS: Final = 0.2
 LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
-# Seconds without a word until a child is ended.
-ASLEEP: Final = 600.0
-# Bytes on top of what the preloaded process takes.
-MEMORY: Final = 1 << 30
+ASLEEP: Final = 600.0  # seconds without a word until a child is ended
+MEMORY: Final = 1 << 30  # bytes on top of what the preloaded process takes
 CHILD_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"}
 # In place of a unit: the import of the codec.
 IMPORT: Final = -1
