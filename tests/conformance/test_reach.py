@@ -111,6 +111,8 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
         ("read_committed.marker_with_a_newer_key", "hostile"),
         ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
         ("message_set.wrapper_offset_zero[gzip]", "retired"),
+        ("message_set.wrapper_with_a_key[v0-gzip]", "retired"),  # brokers write the wrapper again, without the key
+        ("message_set.relative_offsets_not_from_0[gzip-7]", "retired"),  # and its inner offsets from 0
         ("history.wrapper_of_a_client_that_left_offset_0", "retired"),
     ],
 )

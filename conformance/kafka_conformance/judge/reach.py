@@ -56,6 +56,7 @@ from kafka_records.constants import (
 )
 from kafka_records.layout import ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
+from kafka_records.message import decode_message
 
 FILE: Final = "reach.ndjson"
 # Answers of a broker that is being measured.
@@ -235,7 +236,7 @@ def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
 
 
 def _content(data: bytes) -> list[object] | None:
-    """The content of batches without offsets, but with those inside of v1 wrappers; None if they cannot be read."""
+    """The content of batches without offsets, but with what a wrapper has of its own; None if they cannot be read."""
     try:
         return [
             (
@@ -243,7 +244,7 @@ def _content(data: bytes) -> list[object] | None:
                 batch.compression,
                 batch.timestamp_type,
                 [record._replace(offset=0) for record in batch.records],
-                _inner_offsets(data[start:end]) if batch.magic == 1 and batch.compression != "none" else (),
+                _of_wrapper(data[start:end]) if batch.magic < MAGIC_VALUE_V2 and batch.compression != "none" else (),
             )
             for batch, (start, end) in zip(decode(data), split_entries(data), strict=True)
         ]
@@ -251,10 +252,11 @@ def _content(data: bytes) -> list[object] | None:
         return None
 
 
-def _inner_offsets(wrapper: bytes) -> list[int]:
-    """Relative offsets as they are written inside of a v1 wrapper (NST-08): a broker may have written them again."""
-    inner = opened_payload(wrapper)
-    return [int.from_bytes(inner[start : start + 8], "big", signed=True) for start, _ in split_entries(inner)]
+def _of_wrapper(entry: bytes) -> tuple[bytes | None, list[bytes]]:
+    """The key, and relative offsets as they are written inside of v1 (NST-08): a broker may have written both again."""
+    message, inner = decode_message(entry), opened_payload(entry)
+    offsets = [inner[start : start + 8] for start, _ in split_entries(inner)]
+    return message.key, offsets if message.magic == 1 else []
 
 
 def _refused(stored: bytes) -> bool:
@@ -665,7 +667,8 @@ def _is_as_kafka_writes(entry: bytes, *, of_bytes: bool) -> bool:
     written = form_of_writer(batch)
     if of_bytes or batch.compression == "none" or not written:
         return written == entry
-    return opened_payload(written) == opened_payload(entry)
+    # Kafka's writer gives no wrapper a key.
+    return opened_payload(written) == opened_payload(entry) and decode_message(entry).key is None
 
 
 def _writes(release: str, magic: int) -> bool:
