@@ -148,8 +148,8 @@ RELEASES: Final = (
 NEWEST: Final = RELEASES[-1].name
 # Exact releases that exhibits of the museum run on.
 EXHIBITED: Final = (Release("3.6.1", "2.13", "kraft", V2),)
-# Releases next to a change of brokers that came between two of `RELEASES`.  Of these, as of exhibits, only the answers
-# are recorded that say on which side of a change they are: `kafka_corpus.evidence.brokers.SPARSE` names them.
+# Releases next to a change of brokers that came between two of `RELEASES`.  Only answers that
+# date a change are recorded: `kafka_corpus.evidence.brokers.SPARSE`.
 DATING: Final = (
     Release("1.0.2", "2.12", "zookeeper", V2),
     Release("2.1.1", "2.12", "zookeeper", V2, extra=(SLF4J_SIMPLE, LOG4J, ZOOKEEPER)),

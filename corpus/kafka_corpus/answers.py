@@ -137,14 +137,15 @@ def described_line(line: Described, data: bytes = b"") -> bytes:
 
 
 # What a decoder may take without any allowance, and for each byte of input; below it there is no memory at all.
+# Both are copied from `kafka_records.budget`, so that a mutant of it does not move the range.
 START: Final = 16 * 1024 * 1024
 PER_INPUT_BYTE: Final = 8
-# Above it no case that is described needs more.
+# Enough for every case that is described.
 MOST_ALLOWANCE: Final = 1 << 16
 
 
 def _described_limits(data: bytes) -> bytes:
-    """Each allowance of memory from which on *data* are decoded further, or at last, with the outcome, as JSON.
+    """Allowances of memory at which the outcome for *data* changes, in ascending order, each with its outcome, as JSON.
 
     The usual allowance comes first.  All of it is the reference's own promise (CMP-10), which no testee shares.
     """

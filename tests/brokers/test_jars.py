@@ -5,11 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kafka_brokers import jars
 from kafka_brokers.interface import JarsDiffer, NoBroker
 from kafka_brokers.releases import DATING, EXHIBITED, NEWEST, RELEASES, Release, find_release
 from kafka_corpus.evidence.brokers import SPARSE
+from kafkaproof.cli import kafkaproof
 
 
 @pytest.fixture
@@ -31,6 +33,15 @@ def test_every_release_is_locked() -> None:
 def test_releases_with_few_answers() -> None:
     """The releases that are not in the main table are those with few recorded answers."""
     assert {release.name for release in (*EXHIBITED, *DATING)} == SPARSE
+
+
+@pytest.mark.parametrize("command", [["certify", "--bootstrap", "127.0.0.1:1", "--against"], ["compare", "4.4.0"]])
+def test_few_answers_certify_nothing(command: list[str]) -> None:
+    """A release with few recorded answers is none to judge or to compare by."""
+    done = CliRunner().invoke(kafkaproof, ["broker", *command, min(SPARSE)])
+    assert (done.exit_code, f"only a few answers of {min(SPARSE)} are recorded" in done.stderr) == (2, True), (
+        done.output
+    )
 
 
 def test_lock_names_no_place() -> None:

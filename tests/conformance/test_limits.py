@@ -101,8 +101,8 @@ def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
 
 
 def test_address_space_is_no_memory(script: Script, sandbox: Make) -> None:
-    """Memory that is reserved and never touched is no finding, even if it is more than the limit."""
-    made = sandbox(connect(script(misbehaving(UNTOUCHED.format(mib=2048))).name, memory=256 * MIB))
+    """Memory that is reserved and never touched is no finding, even if it is 32 times the limit."""
+    made = sandbox(connect(script(misbehaving(UNTOUCHED.format(mib=4096))).name, memory=128 * MIB))
     assert next(made.ask([BAD])).observation == ANSWERED
 
 

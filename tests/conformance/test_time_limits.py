@@ -116,6 +116,18 @@ def test_an_unread_answer_is_in_time(script: Script, sandbox: Make) -> None:
     assert child.read_line(time_limits.TimeLimit(0.0)) == b'{"id": "1", "batches": []}'
 
 
+def test_an_idle_testee_is_seen_soon(script: Script, sandbox: Make) -> None:
+    """A testee that waits 0.15 s for a timer counts as idle before it answers, at the latest in one of twenty times."""
+    child = sandbox(script(f"time.sleep(0.15)\n{REPLY}"))._running()
+    idle: list[int] = []
+    for _ in range(20):
+        child.send(b'{"op": "decode", "id": "1", "data": ""}\n')
+        assert child.read_line(time_limits.TimeLimit(30.0), idle.append) == b'{"id": "1", "batches": []}'
+        if idle:
+            return
+    raise AssertionError("it was never seen idle")
+
+
 def test_whose_work_counts() -> None:
     """All threads work with heavy inputs and in known hangs."""
     assert time_limits.heavy_limit(0.5, MEMORY).together

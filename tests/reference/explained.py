@@ -84,7 +84,7 @@ def _with_digest(line: Described, data: bytes = b"") -> Described:
     return msgspec.structs.replace(line, sha256=sha256(described_line(line, data)).hexdigest())
 
 
-# A broker's heap, and its largest array: `kafka_records.broker.limits`.
+# A broker's heap, and its largest array, copied from `kafka_records.broker.limits`: a change there shows.
 HEAP = 320 * 1024 * 1024
 LARGEST_ARRAY = 240 * 1024 * 1024
 RECORD_COST, HEADER_COST = 320, 192

@@ -82,7 +82,7 @@ TARGETS: Final[dict[str, TargetEntry]] = {
         "This project's own reference, `kafka_records`, mutated in the same way. A mutant is seen if the answer that a"
         " vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, if a"
         " prediction no longer fits what brokers answered, or if an explanation of a case or of a record of an"
-        " internal topic, or where memory ends, differs from what a kept digest is of.",
+        " internal topic, or the memory limit at which decoding fails, differs from the kept digest.",
     ),
     "columnar": TargetEntry(
         "kafka_conformance.power.python:columnar",

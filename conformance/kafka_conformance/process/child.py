@@ -37,6 +37,8 @@ SLICE_MS: Final = 100
 READ: Final = 1 << 18
 # Seconds.  Nearly all answers come sooner, and then the testee is not watched.
 SOON: Final = 0.02
+# Left for each further line of a hello, however late it is.
+LEAST_LEFT: Final = 0.05
 # Until the first look after that: many clients wait 0.1 s or 0.2 s for a timer of theirs, and need no CPU meanwhile.
 FIRST_LOOK: Final = 0.02
 BETWEEN_LOOKS: Final = 0.15
@@ -371,7 +373,7 @@ def await_hello(
         if spent >= limit.seconds:
             return ReadFailure.LATE
         left = replace(
-            limit, **{name: max(getattr(limit, name) - spent, SOON) for name in ("seconds", "spins", "grows")}
+            limit, **{name: max(getattr(limit, name) - spent, LEAST_LEFT) for name in ("seconds", "spins", "grows")}
         )
 
 

@@ -29,7 +29,8 @@ MOST: Final = 0.05
 # Seconds between two looks for processes that a testee has started.
 BETWEEN_TREES: Final = 0.1
 # A soft limit on address space, in multiples of the limit on memory.  It ends a process that allocates while the
-# runner is stopped.  Several arrays of 2^31 - 1 pointers, 16 GiB each and never touched, fit: they are no finding.
+# runner is stopped.  With the default limit of 1 GiB several arrays of 2^31 - 1 pointers fit, 16 GiB each and never
+# touched: they are no finding.
 ADDRESS_SPACE: Final = 64
 
 

@@ -34,7 +34,7 @@ from kafka_corpus.scenario import Scenario, release_number
 REVIEWED: Final = "brokers.toml"
 FORMER: Final = {"reviewed": {"ids": "cases", "releases": "versions", "why": "reason"}}
 
-# Releases whose answers the reference must predict; a slow test measures the others.
+# Releases whose answers, beside those of `SPARSE`, the reference must predict; a slow test measures the others.
 PREDICTED: Final = ("2.8.2", "4.4.0")
 # Releases of which only the answers are recorded that date a change of brokers.  No case waits for theirs.
 SPARSE: Final = frozenset(

@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CASE = "v2_headers.key_is_not_utf_8[0xff]"
 # Seconds that Python may take to start on a busy machine, in milliseconds.
 START = 110_000
-# A request that was under way when the next page was opened (of an icon, say); a missing file says another.
+# A request that was under way when the next page was opened (of an icon, say); a missing file gives another error.
 LEFT = "net::ERR_ABORTED"
 
 

@@ -256,8 +256,9 @@ def aborted_transaction_behind_a_limited_fetch(base: int) -> Draft:
 def aborted_transaction_behind_one_interval() -> Draft:
     """After exactly 4,096 bytes the offset index gets no entry yet, so that the transaction is below the next one."""
     record = some_records(1)[0]
-    size = 4096 - len(bytes_of(batch_of(record._replace(value=b"-" * 4000))))
-    full = bytes_of(batch_of(record._replace(value=b"-" * (4000 + size))))
+    padding = 4096 - len(bytes_of(batch_of(record._replace(value=b"-" * 4000))))
+    full = bytes_of(batch_of(record._replace(value=b"-" * (4000 + padding))))
+    assert len(full) == 4096
     log = assigned(full, 0) + assigned(data(0), 1) + marker_at(2, ABORT)
     return scene(
         takes(full),
