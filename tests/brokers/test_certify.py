@@ -60,12 +60,13 @@ def test_apache_kafka(tmp_path: Path) -> None:
     assert (tmp_path / "kafka" / "report.json").exists()
 
 
-def test_the_next_producer_id_may_be_in_a_payload(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["two_producers_in_one_request*", "plain_data_of_others_in_a_transaction"])
+def test_the_next_producer_id_may_be_in_a_payload(name: str, tmp_path: Path) -> None:
     """Brokers count producer ids up: one that a scenario sends as that of another producer is passed over."""
-    only = "produce_transactions.two_producers_in_one_request*"
+    only = f"produce_transactions.{name}"
     (case, *_) = select(load_vectors(), [only])
     assert isinstance(case.input, Scenario)
-    (other,) = producers_beside(case.input)
+    (other,) = producers_beside(case.input) - {-1}
     with jvm.start_jvm(NEWEST) as broker:
         with broker.client() as client:
             while init_producer_id(client).producer_id < other - 1:

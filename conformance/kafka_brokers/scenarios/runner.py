@@ -65,15 +65,23 @@ SMALL: Final = {"segment.index.bytes": "16384"}
 
 
 def producers_beside(scenario: Scenario) -> set[int]:
-    """The producer ids of batches that a scenario sends to another partition, where they stay as they are."""
-    payloads = [step.beside for step in scenario.steps if isinstance(step, Produce) and step.beside is not UNSET]
-    field = BATCH_V2.field("producer_id")
-    return {
-        int.from_bytes(data[start + field.offset : start + field.offset + field.width], "big", signed=True)
-        for data in payloads
-        for start, _ in split_entries(data)
-        if data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2
-    }
+    """The producer ids of batches that a scenario sends as they are, beside those that get an id of the broker."""
+    steps = [step for step in scenario.steps if isinstance(step, Produce)]
+    payloads = [step.beside for step in steps] + [step.data for step in steps if not step.producer]
+    return {id_ for payload in payloads if payload is not UNSET for id_ in _producers_of(payload)}
+
+
+def _producers_of(data: bytes) -> set[int]:
+    """The producer ids in the batches of *data*; none after bytes that are no entry."""
+    field, found = BATCH_V2.field("producer_id"), set()
+    try:
+        for start, end in split_entries(data):
+            if data[start + MAGIC_OFFSET] == MAGIC_VALUE_V2:
+                entry = data[start:end]
+                found.add(int.from_bytes(entry[field.offset : field.offset + field.width], "big", signed=True))
+    except RecordFormatError:
+        pass
+    return found
 
 
 class Fresh:
