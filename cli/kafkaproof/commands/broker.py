@@ -269,9 +269,14 @@ def certify_broker(
     sys.exit(OK if made.agrees else DISAGREEMENTS)
 
 
+def _refuse_sparse(release: str) -> None:
+    if release in brokers.SPARSE:
+        others = ", ".join(each.name for each in RELEASES)
+        raise click.UsageError(f"only a few answers of {release} are recorded; name one of {others}")
+
+
 def _cases(against: str, only: Sequence[str]) -> list[Case]:
-    if against in brokers.SPARSE:
-        raise click.UsageError(f"only a few answers of {against} are recorded")
+    _refuse_sparse(against)
     recorded = evidence.load_evidence(package_root())
     cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), recorded, against))
     if not cases:
@@ -422,8 +427,7 @@ def compare_command(old: str, new: str, only: tuple[str, ...], root: Path | None
     recorded = evidence.load_evidence(root or package_root())
     known = brokers.recorded_releases(recorded)
     for name in (old, new):
-        if name in brokers.SPARSE:
-            raise click.UsageError(f"only a few answers of {name} are recorded")
+        _refuse_sparse(name)
         if name not in known:
             raise click.UsageError(f"nothing is recorded of {name}; there are {', '.join(sorted(known)) or 'none'}")
     found = list(answer_recorder.changes(recorded, old, new, [case.id for case in _selected_cases(only)]))

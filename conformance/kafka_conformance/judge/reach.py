@@ -248,7 +248,7 @@ def _content(data: bytes) -> list[object] | None:
             )
             for batch, (start, end) in zip(decode(data), split_entries(data), strict=True)
         ]
-    except (RecordFormatError, ValueError):
+    except RecordFormatError:
         return None
 
 
