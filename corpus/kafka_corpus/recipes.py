@@ -59,6 +59,12 @@ def build_recipe(recipe: Recipe) -> bytes:
     return RECIPES[recipe.name](**recipe.args)
 
 
+def recipe_format(recipe: Recipe) -> tuple[int, str]:
+    """Magic and compression of the bytes that *recipe* stands for."""
+    codec = "none" if recipe.name in UNCOMPRESSED else "zstd"
+    return recipe.args.get("magic", 2), recipe.args.get("codec", codec)
+
+
 def bomb(codec: Compression, magic: int, mib: int) -> bytes:
     """A batch or wrapper around *mib* MiB of zeros, which are no record: every length in them is 0."""
     return enclose(zeros(codec, mib, broken=magic == 0), codec, magic)
@@ -285,3 +291,6 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         zstd_ends_at,
     )
 }
+
+# Recipes of batches without a codec; others name theirs, or are of zstd.
+UNCOMPRESSED: Final = frozenset({"many_headers", "many_records", "plain_batch"})

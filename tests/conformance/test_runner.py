@@ -17,13 +17,14 @@ import pytest
 from kafka_conformance.judge.verdict import UNREASONED
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import unsupported
+from kafka_conformance.runner.requests import needed_formats, unsupported
 from kafka_conformance.runner.results import Unusable
 from kafka_conformance.runner.run import Interrupted, RunPlan, run
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
+from kafka_corpus.recipes import build_recipe, recipe_format
 from kafka_corpus.registry import error_answer, produced
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch
@@ -70,6 +71,8 @@ def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) 
         (Recipe("bomb", {"codec": "gzip", "magic": 1, "mib": 1}), False),
         (Recipe("header_flood", {"codec": "lz4", "mib": 1}), False),
         (Recipe("many_skippable_frames", {"count": 1}), False),
+        (Recipe("many_headers", {"count": 1}), True),
+        (Recipe("many_records", {"count": 1}), True),
     ],
     ids=str,
 )
@@ -77,6 +80,22 @@ def test_recipes_are_sent_where_announced(recipe: Recipe, sent: bool) -> None:
     """An input from a recipe is skipped if the codec does not announce its magic and compression."""
     able = HelloReply(protocol=1, name="c", version="1", decode=Capability([2], ["none", "gzip"]))
     assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == sent
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        *(Recipe("bomb", {"codec": codec, "magic": 1, "mib": 1}) for codec in ("gzip", "snappy", "lz4")),
+        *(Recipe(name, {"count": 2}) for name in ("many_headers", "many_records", "many_skippable_frames", "uniform")),
+        Recipe("plain_batch", {"size": 200}),
+        Recipe("wide_window", {"mib": 1}),
+        Recipe("zstd_ends_at", {"at": 500}),
+    ],
+    ids=str,
+)
+def test_format_of_recipes_is_that_of_the_bytes(recipe: Recipe) -> None:
+    """What a testee has to announce for a recipe is what its bytes are."""
+    assert list(needed_formats(build_recipe(recipe))) == [recipe_format(recipe)]
 
 
 def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:

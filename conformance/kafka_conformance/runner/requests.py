@@ -34,6 +34,7 @@ from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecReply, DecodeRequest, HelloReply, Misfit
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.prediction import step_payload, version_of
+from kafka_corpus.recipes import recipe_format
 from kafka_corpus.scenario import NEWEST_RELEASE, NOW, Scenario
 from kafka_corpus.vector_format import input_of, matches
 from kafka_corpus.wire import WireBatch, to_wire
@@ -292,9 +293,7 @@ def unsupported(case: Case, hello: HelloReply) -> Skipped | None:
     if isinstance(case.input, bytes):
         return unsupported_bytes(case.input, hello)
     if isinstance(case.input, Recipe):
-        # A recipe to decode that names no codec is one of zstd.
-        made = case.input.args
-        return _unannounced(hello.decode, "decode", {(made.get("magic", 2), made.get("codec", "zstd"))})
+        return _unannounced(hello.decode, "decode", {recipe_format(case.input)})
     return None
 
 
