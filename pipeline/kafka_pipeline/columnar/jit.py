@@ -87,14 +87,14 @@ def _part(function: F, *, inline: bool) -> F:
 
 
 def primitive(emitted: Any, plain: F) -> F:
-    """What LLVM code does for kernels: *emitted* makes that code; *plain* does the same where nothing is compiled."""
+    """An operation for kernels: *emitted* makes its LLVM code, *plain* does the same where nothing is compiled."""
     settings: Any = config
     made: F = plain if settings.DISABLE_JIT else cast(Any, intrinsic(emitted))
     return made
 
 
 def called(result: Any, *arguments: Any) -> Callable[..., int]:
-    """Calls the function of a C library at the address that comes first, where kernels are not compiled."""
+    """A call of the C function at the address that comes first, where kernels are not compiled."""
     kind = CFUNCTYPE(result, *arguments)
     return lambda address, *values: int(kind(int(address))(*map(int, values)))
 
