@@ -424,7 +424,7 @@ def short_varint(value: int) -> tuple[int, int]:
 
     Of the table only the entries of sizes and deltas that are there are ever in a cache.
     """
-    entry = np.int64(VARINTS[value & TWO_BYTES])
+    entry: Any = np.int64(VARINTS[value & TWO_BYTES])
     return entry & 0xFFFF, entry >> 16
 
 
