@@ -544,12 +544,12 @@ survivor with its change and reason. `kafkaproof power coverage TARGET` measures
 # Classes of which no more reached mutants survive are one row.
 _FEW: Final = 1
 # Longest text of a hole's change.
-_CHANGE: Final = 110
+_CHANGE: Final = 70
 # Reasons of holes of a target, and places of one reason, that the page names.
-_MOST_ROWS: Final = 8
+_MOST_ROWS: Final = 4
 _MOST_PLACES: Final = 2
 # Rows of reasons for branches, those of most branches.
-_MOST_REASONS: Final = 8
+_MOST_REASONS: Final = 5
 
 
 def power_page(
