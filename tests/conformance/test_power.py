@@ -223,9 +223,10 @@ def test_page_follows_from_what_is_kept(tmp_path: Path) -> None:
     )
     page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
     assert "all mutants of the classes that match `B*`, corpus" in page
-    assert "| `Batch` | 2 | 2 | 1 | 0 | 1 | 0 | 50.0 % |" in page
+    assert "| `Batch` | 2 | 2 | 1 | 0 |" in page
     assert "No case has a \\| in it." in page
     assert "3 of 4 branches (75.0 %)" in page
+    assert "it takes 3 of 3 (100.0 %)" in page
     assert "| `Batch.size:2` | An overflow. |" in page
 
 
@@ -234,7 +235,8 @@ def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
     write_kept_mutants(kept_mutants(HEADER, []), tmp_path / "java-client.ndjson")
     reasons = [f"{'A long reason with many words; ' * 5}number {number}." for number in range(13)]
     (tmp_path / "java-client.toml").write_text(
-        "".join(f"[[branch]]\nclasses = ['*']\nlines = [{at}]\nreason = '{why}'\n" for at, why in enumerate(reasons)),
+        "".join(f"[[branch]]\nclasses = ['*']\nlines = [{at}]\nreason = '{why}'\n" for at, why in enumerate(reasons))
+        + "reachable = true\n",
         encoding="utf-8",
     )
     missed = dict.fromkeys(range(12), 3) | {12: 2}
@@ -242,8 +244,10 @@ def test_branches_are_counted_and_reasons_are_whole(tmp_path: Path) -> None:
     header = CoverageHeader(format="kafkaproof-coverage/1", target="java-client", version="4.4.0", corpus="ab" * 32)
     write_coverage(header, [method], tmp_path / "java-client.coverage.ndjson")
     page = page_of(tmp_path, lambda name: f"About {name}.", tmp_path)
-    assert "14 more branches are not taken" in page
-    assert all(f"| {why} |" in page for why in reasons[:8])
+    assert "23 more branches are not taken" in page
+    assert "it takes 12 of 14 (85.7 %)" in page
+    assert "less than all: `Batch` 85.7 %" in page
+    assert all(f"| {why} |" in page for why in reasons[:5])
 
 
 def test_another_seed_has_its_own_line(tmp_path: Path) -> None:

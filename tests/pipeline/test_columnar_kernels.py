@@ -42,10 +42,12 @@ for magic, codec in ((0, "none"), (1, "none"), (1, "lz4"), (2, "none"), (2, "sna
 """
 
 
-def test_any_processor_will_do(tmp_path: Path) -> None:
-    """Numba compiles for a processor without special instructions, from an empty cache."""
+@pytest.mark.parametrize("as_python", ["0", "1"])
+def test_any_processor_will_do(tmp_path: Path, as_python: str) -> None:
+    """Numba compiles for a processor without special instructions, from an empty cache; or kernels run as Python."""
     environment = {
         **os.environ,
+        "NUMBA_DISABLE_JIT": as_python,
         "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
         "NUMBA_CACHE_DIR": str(tmp_path),

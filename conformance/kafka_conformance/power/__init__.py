@@ -86,9 +86,9 @@ TARGETS: Final[dict[str, TargetEntry]] = {
     ),
     "columnar": TargetEntry(
         "kafka_conformance.power.python:columnar",
-        "The columnar codec of the pipeline, mutated in the same way, outside of its compiled kernels. The testee"
-        " `columnar` answers the decode and encode cases. What kernels take from a function when they are compiled"
-        " stays as it was.",
+        "The columnar codec of the pipeline, mutated in the same way. The testee `columnar` answers the decode and"
+        " encode cases. Its kernels run as Python, in which they answer each case as they do when they are compiled."
+        " Functions that emit LLVM code are not reached.",
     ),
 }
 

@@ -64,7 +64,9 @@ LEAST_LIMIT: Final = 1.0
 TIMES: Final = 20
 ASLEEP: Final = 600.0  # seconds without a word until a child is ended
 MEMORY: Final = 1 << 30  # bytes on top of what the preloaded process takes
-CHILD_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"}
+# Kernels of ours run as Python, for any processor: to compile a mutant takes a minute.
+_INTERPRETED: Final = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CPU_NAME": "generic"}
+CHILD_ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore"} | _INTERPRETED
 # In place of a unit: the import of the codec.
 IMPORT: Final = -1
 # Areas whose inputs are made to take all time and memory: no mutant of a codec gets them.
@@ -94,8 +96,6 @@ class MutatedSource:
         self.tree = ast.parse(self.text)
         self.rows = self.text.split("\n")
         self._unused = list(_annotations(self.tree))
-        scopes = [node for node in ast.walk(self.tree) if isinstance(node, _SCOPES)]
-        self._decorated = [(_first(node), _end(node)) for node in scopes if node.decorator_list]
         kinds = (ast.stmt, ast.ExceptHandler, ast.match_case)
         self._heads = [_head(node) for node in ast.walk(self.tree) if isinstance(node, kinds)]
 
@@ -108,10 +108,6 @@ class MutatedSource:
     def is_unused(self, place: tuple[int, int]) -> bool:
         """Whether *place* is in an annotation, which no code runs."""
         return any(start <= place < end for start, end in self._unused)
-
-    def is_plain(self, mutant: CodeMutant) -> bool:
-        """Whether it is in a function without decorators, so that no kernel is compiled with it."""
-        return mutant.method != "<module>" and not any(first <= mutant.line <= last for first, last in self._decorated)
 
     def function(self, line: int) -> str:
         """The qualified name of the function or class around *line*; `<module>` for none."""
@@ -660,9 +656,8 @@ class PythonTarget:
         return found
 
     def mutants(self) -> Sequence[CodeMutant]:
-        """Every mutant of every module, in the order of their places; nothing that is compiled."""
-        placed = ((source, each) for source in self.sources() for each in placed_mutants(source))
-        return [each.mutant for source, each in placed if not self._testee.compiles or source.is_plain(each.mutant)]
+        """Every mutant of every module, in the order of their places."""
+        return [each.mutant for source in self.sources() for each in placed_mutants(source)]
 
     def run(self, mutants: Sequence[CodeMutant]) -> Generator[MutantResult, None, None]:
         """The results, from a process that has the codec loaded."""

@@ -410,12 +410,17 @@ class ReviewedReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class BranchReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Why the corpus does not take branches of a method; without `lines`, any of them."""
+    """Why the corpus does not take branches of a method; without `lines`, any of them.
+
+    Attributes:
+        reachable: whether a request or a file takes them, so that a case is missing.
+    """
 
     reason: str
     classes: tuple[str, ...]
     method: str = "*"
     lines: tuple[int, ...] = ()
+    reachable: bool = False
 
     def covers(self, method: MethodCoverage, line: int) -> bool:
         """Whether it is about the branches on *line* of *method*."""
@@ -530,18 +535,21 @@ condition turned around, a constant replaced, a call left out. A mutant is **see
 case differs from that on the unchanged implementation; one that hangs, or ends its process, is seen too. A survivor
 is **equivalent** if no input shows it, and a **hole** if a case is missing; a reviewer wrote the reason of each. The
 share is that of the mutants seen among those that are not equivalent, and a survivor without a review counts as not
-seen. Mutants on lines that no case runs are counted apart.
+seen. Mutants on lines that no case runs are counted apart. In the table of a target, the reached mutants that are
+neither seen nor equivalent are its holes; classes of which at most one survives are in one row.
 
 `kafkaproof power mutants TARGET` runs the mutants of a target and `kafkaproof power survivors TARGET` lists each
 survivor with its change and reason. `kafkaproof power coverage TARGET` measures branches.
 """
+# Classes of which no more reached mutants survive are one row.
+_FEW: Final = 1
 # Longest text of a hole's change.
-_CHANGE: Final = 110
+_CHANGE: Final = 70
 # Reasons of holes of a target, and places of one reason, that the page names.
-_MOST_ROWS: Final = 8
+_MOST_ROWS: Final = 4
 _MOST_PLACES: Final = 2
 # Rows of reasons for branches, those of most branches.
-_MOST_REASONS: Final = 8
+_MOST_REASONS: Final = 5
 
 
 def power_page(
@@ -580,6 +588,10 @@ def _cells(one: MutantSum) -> str:
     return " | ".join(f"{number:,}" for number in numbers) + f" | {_percent(one.share)} |"
 
 
+def _class_cells(one: MutantSum) -> str:
+    return " | ".join(f"{number:,}" for number in (one.mutants, one.reached, one.seen, one.equivalent)) + " |"
+
+
 def _percent(share: float) -> str:
     return f"{int(share * 1000) / 10:.1f} %"  # never rounded up
 
@@ -609,20 +621,20 @@ def _section(each: TargetSum, about: str) -> Iterator[str]:
     useless = sum(counts.get("no-program", 0) for counts in each.kept.counts.values())
     left_out = f" Left out: {useless} whose text does not compile." if useless else ""
     yield f"{about} This is {header.version}, {_drawn(header)}, corpus `{header.corpus[:12]}`.{left_out}\n"
-    yield "| class | mutants | reached | seen | equivalent | holes | not reviewed | share |"
-    yield "|---|---|---|---|---|---|---|---|"
+    yield "| class | mutants | reached | seen | equivalent |"
+    yield "|---|---|---|---|---|"
     rows: dict[str, MutantSum] = {}
     for name, one in sorted(each.classes.items()):
         rows.setdefault(_short(name), MutantSum()).add(one)
     rest, names = MutantSum(), []
     for name, one in rows.items():
-        if one.reached > one.seen:
-            yield f"| `{name}` | {_cells(one)}"
+        if one.reached > one.seen + _FEW:
+            yield f"| `{name}` | {_class_cells(one)}"
         elif one.reached:
             rest.add(one)
             names.append(f"`{name}`")
     if names:
-        yield f"| {', '.join(names)} | {_cells(rest)}"
+        yield f"| {', '.join(names)} | {_class_cells(rest)}"
     yield from _holes(each)
     if each.unused:
         yield f"\nReviewed reasons that no survivor of this result has: {len(each.unused)}."
@@ -668,6 +680,7 @@ def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: R
     share = _percent(covered / branches if branches else 1.0)
     yield f"In the methods that the corpus enters it takes {covered:,} of {branches:,} branches ({share})."
     yield f"{branches - covered:,} are not taken; {reasoned:,} of them have a reviewed reason.\n"
+    yield from _reachable(methods, reviews)
     grouped: dict[str, list[str]] = {}
     missed: Counter[str] = Counter()
     for each in methods:
@@ -687,6 +700,28 @@ def _coverage_section(target: str, methods: Sequence[MethodCoverage], reviews: R
         if len(largest) > _MOST_REASONS:
             left = sum(missed[reason] for reason in largest[_MOST_REASONS:])
             yield f"\n{left} more branches are not taken: `kafkaproof power coverage {target}`"
+
+
+def _reachable(methods: Sequence[MethodCoverage], reviews: ReviewFile) -> Iterator[str]:
+    """Which share is taken of the branches that a request or a file can take: in all, and by class."""
+    taken: Counter[str] = Counter()
+    known: Counter[str] = Counter()
+    for each in methods:
+        name = _short(each.class_name)
+        taken[name] += each.covered
+        known[name] += each.covered
+        for line, count in each.missed.items():
+            review = reviews.of_branch(each, line)
+            known[name] += count if review is None or review.reachable else 0
+    share = _percent(taken.total() / known.total() if known.total() else 1.0)
+    yield (
+        "Without the branches of which the reason says that no request and no file takes them it takes"
+        f" {taken.total():,} of {known.total():,} ({share})."
+    )
+    less = [f"`{name}` {_percent(taken[name] / known[name])}" for name in sorted(known) if taken[name] < known[name]]
+    if less:
+        yield f"Of these classes it takes less than all: {', '.join(less)}."
+    yield ""
 
 
 def page_of(folder: Path, about: Callable[[str], str], reasons: Path = REASONS) -> str:

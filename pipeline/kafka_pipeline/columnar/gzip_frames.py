@@ -8,15 +8,15 @@ tables are looked at here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from ctypes import c_int, c_void_p
+from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from kafka_pipeline.columnar.checksum import crc32
-from kafka_pipeline.columnar.jit import Numbers, kernel, part
+from kafka_pipeline.columnar.jit import Numbers, called, kernel, part, primitive
 from kafka_pipeline.columnar.memory import SLACK, Emit, load_u8, raw_i64, raw_u32, store_32, store_64
 from kafka_records.compression.gzip import DEFLATE, HEADER, MAGIC, TRAILER
 
@@ -146,7 +146,7 @@ def _inflate_stateless(_typing: Any, _function: Any, _state: Any) -> tuple[Any, 
     return types.int64(types.int64, types.int64), emit
 
 
-inflate_stateless: Callable[[int, int], int] = cast(Any, intrinsic(_inflate_stateless))
+inflate_stateless: Callable[[int, int], int] = primitive(_inflate_stateless, called(c_int, c_void_p))
 
 
 @part

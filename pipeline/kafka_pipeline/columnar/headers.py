@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_pipeline.columnar.jit import Numbers, inlined, kernel, part
-from kafka_pipeline.columnar.memory import load_i16, load_i32, load_i64, load_u8, load_u32
+from kafka_pipeline.columnar.memory import load_i16, load_i32, load_i64, load_u8, load_u32, shift_right
 from kafka_records.attributes import (
     COMPRESSION_CODEC_MASK,
     CONTROL_FLAG_MASK,
@@ -82,7 +82,7 @@ def read_entry_header(at: int, first_offset: int, fields: Numbers, batch: int) -
         fields[CRC, batch] = load_u32(at + CRC_OFFSET_V2)
         fields[ATTRIBUTES, batch] = load_i16(at + ATTRIBUTES_OFFSET_V2)
         fields[BASE_OFFSET, batch] = offset
-        fields[LAST_OFFSET, batch] = offset + load_i32(at + LAST_OFFSET_DELTA_AT)  # HDR-09
+        fields[LAST_OFFSET, batch] = shift_right(offset + load_i32(at + LAST_OFFSET_DELTA_AT), 0)  # HDR-09, wraps
         fields[BASE_TIMESTAMP, batch] = load_i64(at + BASE_TIMESTAMP_AT)
         fields[MAX_TIMESTAMP, batch] = load_i64(at + MAX_TIMESTAMP_AT)
         fields[PRODUCER_ID, batch] = load_i64(at + PRODUCER_ID_AT)

@@ -16,20 +16,19 @@ from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from isal import isal_zlib
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from zlib_ng import zlib_ng
 
 from kafka_pipeline.columnar import gzip_frames, lz4_frames, snappy_blocks, zstd_frames
 from kafka_pipeline.columnar.buffers import POOL, MemoryPool, Numbers, buffer_bytes
 from kafka_pipeline.columnar.entries import READY_FIELDS
-from kafka_pipeline.columnar.jit import kernel, part
+from kafka_pipeline.columnar.jit import called, kernel, part, primitive
 from kafka_pipeline.columnar.memory import SLACK, Emit, load_u8
 from kafka_records import RecordFormatError
 from kafka_records.budget import BATCH_COST, PAYLOAD_COST, RECORD_COST, START
@@ -143,7 +142,9 @@ def _decompress_context(
     return types.int64(*[types.int64] * 6), emit
 
 
-decompress_context: Callable[[int, int, int, int, int, int], int] = cast(Any, intrinsic(_decompress_context))
+decompress_context: Callable[[int, int, int, int, int, int], int] = primitive(
+    _decompress_context, called(*[ctypes.c_ssize_t] * 6)
+)
 
 
 @part

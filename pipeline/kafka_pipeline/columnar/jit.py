@@ -3,21 +3,27 @@
 Compiled code is kept in the user's cache folder, below a name made of the
 sources of this package: Numba itself looks at a kernel's own file only, and
 would go on with an old copy of what the kernel calls from another.
+
+With NUMBA_DISABLE_JIT=1 kernels run as Python: for a debugger, and for mutants
+of them.  NUMBA_CPU_NAME=generic has to be set as well, so that none needs an
+instruction of the processor.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from ctypes import CFUNCTYPE
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import llvmlite.binding as llvm
 import numba
 import numpy as np
 import numpy.typing as npt
 from numba.core import config
+from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., object])
 Numbers = npt.NDArray[np.int64]
@@ -78,6 +84,19 @@ def _part(function: F, *, inline: bool) -> F:
         function
     )
     return made
+
+
+def primitive(emitted: Any, plain: F) -> F:
+    """An operation for kernels: *emitted* makes its LLVM code, *plain* does the same where nothing is compiled."""
+    settings: Any = config
+    made: F = plain if settings.DISABLE_JIT else cast(Any, intrinsic(emitted))
+    return made
+
+
+def called(result: Any, *arguments: Any) -> Callable[..., int]:
+    """A call of the C function at the address that comes first, where kernels are not compiled."""
+    kind = CFUNCTYPE(result, *arguments)
+    return lambda address, *values: int(kind(int(address))(*map(int, values)))
 
 
 def cpu_features() -> frozenset[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from ctypes import c_int, c_void_p
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from kafka_pipeline.columnar.jit import part
+from kafka_pipeline.columnar.jit import called, part, primitive
 from kafka_pipeline.columnar.memory import Emit, load_u8, raw_u32, store_8
 from kafka_records.compression.lz4 import (
     BLOCK_CHECKSUM,
@@ -48,7 +48,9 @@ def _decompress_safe(
     return types.int64(*[types.int64] * 5), emit
 
 
-decompress_safe: Callable[[int, int, int, int, int], int] = cast(Any, intrinsic(_decompress_safe))
+decompress_safe: Callable[[int, int, int, int, int], int] = primitive(
+    _decompress_safe, called(c_int, c_void_p, c_void_p, c_int, c_int)
+)
 
 
 @part

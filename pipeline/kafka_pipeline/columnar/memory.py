@@ -10,16 +10,17 @@ A writer may write up to `SLACK` bytes after its data, so the memory must have t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from ctypes import memmove, string_at
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from kafka_pipeline.columnar.jit import inlined, part
+from kafka_pipeline.columnar.jit import inlined, part, primitive
 
+# What a primitive does where kernels are not compiled is written in Python below its LLVM code.
 Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 Load = Callable[[int], int]
 Store = Callable[[int, int], None]
@@ -41,8 +42,12 @@ def _loader(bits: int, *, swapped: bool, signed: bool) -> Load:
 
         return types.int64(types.int64), emit
 
-    made: Any = intrinsic(load)
-    return cast(Load, made)
+    order: Literal["big", "little"] = "big" if swapped else "little"
+
+    def plain(address: int) -> int:
+        return int.from_bytes(string_at(int(address), bits // 8), order, signed=signed)
+
+    return primitive(load, plain)
 
 
 def _storer(bits: int, *, swapped: bool = False) -> Store:
@@ -58,8 +63,12 @@ def _storer(bits: int, *, swapped: bool = False) -> Store:
 
         return types.void(types.int64, types.int64), emit
 
-    made: Any = intrinsic(store)
-    return cast(Store, made)
+    order: Literal["big", "little"] = "big" if swapped else "little"
+
+    def plain(address: int, value: int) -> None:
+        memmove(int(address), (int(value) & (1 << bits) - 1).to_bytes(bits // 8, order), bits // 8)
+
+    return primitive(store, plain)
 
 
 load_u8 = _loader(8, swapped=False, signed=False)
@@ -82,7 +91,7 @@ def _raw_i64_of(_typing: Any, _address: Any, _number: Any) -> tuple[Any, Emit]:
 
 
 # Number so many of the int64 from an address on: LLVM sees what loops over these have in common, and uses vectors.
-raw_i64_of: Callable[[int, int], int] = cast(Any, intrinsic(_raw_i64_of))
+raw_i64_of: Callable[[int, int], int] = primitive(_raw_i64_of, lambda address, number: raw_i64(address + 8 * number))
 
 
 def _number_storer(bits: int) -> Callable[[int, int, int], None]:
@@ -98,8 +107,12 @@ def _number_storer(bits: int) -> Callable[[int, int, int], None]:
 
         return types.void(types.int64, types.int64, types.int64), emit
 
-    made: Any = intrinsic(store)
-    return cast(Callable[[int, int, int], None], made)
+    plain_store = _storer(bits)
+
+    def plain(address: int, number: int, value: int) -> None:
+        plain_store(address + bits // 8 * number, value)
+
+    return primitive(store, plain)
 
 
 # The same for stores.
@@ -129,7 +142,7 @@ def _prefetch(_typing: Any, _address: Any) -> tuple[Any, Emit]:
 
 
 # Have the bytes at an address fetched, which need not be there at all.
-prefetch: Callable[[int], None] = cast(Any, intrinsic(_prefetch))
+prefetch: Callable[[int], None] = primitive(_prefetch, lambda address: None)
 
 
 def _shift_right(_typing: Any, _value: Any, _bits: Any) -> tuple[Any, Emit]:
@@ -139,8 +152,13 @@ def _shift_right(_typing: Any, _value: Any, _bits: Any) -> tuple[Any, Emit]:
     return types.int64(types.int64, types.int64), emit
 
 
+def _plain_shift_right(value: int, bits: int) -> int:
+    shifted = (int(value) & (1 << 64) - 1) >> bits
+    return shifted - (1 << 64) if shifted >> 63 else shifted
+
+
 # Java's `>>>`: zeros come in from the left.
-shift_right: Callable[[int, int], int] = cast(Any, intrinsic(_shift_right))
+shift_right: Callable[[int, int], int] = primitive(_shift_right, _plain_shift_right)
 
 
 def _store_short(_typing: Any, _to: Any, _at: Any, _size: Any) -> tuple[Any, Emit]:
@@ -164,8 +182,13 @@ def _store_short(_typing: Any, _to: Any, _at: Any, _size: Any) -> tuple[Any, Emi
     return types.void(types.int64, types.int64, types.int64), emit
 
 
+def _plain_store_short(to: int, at: int, size: int) -> None:
+    held = string_at(int(at), size).ljust(INLINE, b"\0")
+    memmove(int(to), int(size).to_bytes(4, "little") + held, VIEW)
+
+
 # The Arrow view of up to 12 bytes at an address; the 4 bytes in front of them are read as well.
-store_short: Callable[[int, int, int], None] = cast(Any, intrinsic(_store_short))
+store_short: Callable[[int, int, int], None] = primitive(_store_short, _plain_store_short)
 
 
 def _copier(count: int) -> Store:
@@ -180,8 +203,10 @@ def _copier(count: int) -> Store:
 
         return types.void(types.int64, types.int64), emit
 
-    made: Any = intrinsic(copy)
-    return cast(Store, made)
+    def plain(to: int, at: int) -> None:
+        memmove(int(to), string_at(int(at), count), count)
+
+    return primitive(copy, plain)
 
 
 copy_16, copy_64 = _copier(16), _copier(64)
@@ -399,7 +424,7 @@ def short_varint(value: int) -> tuple[int, int]:
 
     Of the table only the entries of sizes and deltas that are there are ever in a cache.
     """
-    entry = VARINTS[value & TWO_BYTES]
+    entry: Any = np.int64(VARINTS[value & TWO_BYTES])
     return entry & 0xFFFF, entry >> 16
 
 

@@ -130,6 +130,13 @@ def too_many_bytes(shape: dict[str, Any]) -> Draft:
     return invalid(compressed(codec, pack(codec, PLAIN + shape["more"]))[0], "malformed", "decompression")
 
 
+@case("CMP-05", "HDR-14")
+def too_many_bytes_after_a_large_record() -> Draft:
+    """One byte that is left after a record of 40,000 bytes is an error as after a small one."""
+    payload = raw_record(value=bytes(40_000)) + b"\x00"
+    return invalid(raw_batch(pack("gzip", payload), attributes=codec_id("gzip")), "malformed", "decompression")
+
+
 @case("CMP-05", each=CODECS)
 def frame_of_no_bytes(codec: Compression) -> Draft:
     """A sound frame of no bytes holds no record."""

@@ -121,6 +121,85 @@ def dynamic_huffman_code() -> Draft:
     return valid(*compressed("gzip", gzip_member(payload_of(records), body=DEFLATE), *records))
 
 
+def even_lengths(symbols: list[int], *, more: int = 0) -> dict[int, int]:
+    """Lengths of codes for *symbols* that fill a Huffman code; each *more* bits longer, so that they do not."""
+    length = (len(symbols) - 1).bit_length()
+    short = (1 << length) - len(symbols)
+    return {symbol: length - (number < short) + more for number, symbol in enumerate(symbols)}
+
+
+def own_code(
+    literals: dict[int, int], distances: tuple[int, ...] = (0,), *, more: int = 0, count: int = 257, data: bytes = PLAIN
+) -> bytes:
+    """A deflate block of *data* without copies, in the code that these lengths of codes give.
+
+    *more* makes the codes of the lengths themselves longer than they should be; *count* is that of literals.
+    """
+    lengths = [literals.get(symbol, 0) for symbol in range(count)] + list(distances)
+    bits = Bits()
+    bits.add(0b101, 3)
+    bits.add(count - 257, 5)
+    bits.add(len(distances) - 1, 5)
+    bits.add(19 - 4, 4)
+    # The 16 lengths of codes have a code of four bits each, which is their number; nothing is repeated.
+    for number in range(19):
+        bits.add(0 if number < 3 else 4 + more, 3)
+    for length in lengths:
+        bits.add_code(length, 4 + more)
+    code, codes, before = 0, {}, 0
+    for symbol in sorted(literals, key=lambda each: (literals[each], each)):
+        code <<= literals[symbol] - before
+        codes[symbol], before = code, literals[symbol]
+        code += 1
+    for symbol in [*data, 256]:
+        if symbol in codes:
+            bits.add_code(codes[symbol] & (1 << literals[symbol]) - 1, literals[symbol])
+    return bits.bytes()
+
+
+LITERALS = sorted({*PLAIN, 256})
+
+
+@case(
+    "GZP-01",
+    "CMP-03",
+    each={
+        "no-distance": ((0,), 257),
+        "one-distance": ((1,), 257),
+        "all-literals": ((0,), 286),
+        "thirty-distances": ((1, *(0,) * 28, 1), 257),
+    },
+)
+def own_huffman_code(shape: tuple[tuple[int, ...], int]) -> Draft:
+    """A code of its own may have no distance, or a single one of one bit, which fills half of the code."""
+    distances, count = shape
+    body = own_code(even_lengths(LITERALS), distances, count=count)
+    return valid(*compressed("gzip", gzip_member(PLAIN, body=body)))
+
+
+@case(
+    "GZP-01",
+    each={
+        "literals-unfilled": own_code(even_lengths(LITERALS, more=1)),
+        "literals-overfull": own_code(even_lengths(LITERALS, more=-1)),
+        "distances-unfilled": own_code(even_lengths(LITERALS), (2, 2)),
+        "distances-overfull": own_code(even_lengths(LITERALS), (1, 1, 1)),
+        "one-distance-of-two-bits": own_code(even_lengths(LITERALS), (2,)),
+        "lengths-unfilled": own_code(even_lengths(LITERALS), more=1),
+        "lengths-overfull": own_code(even_lengths(LITERALS), more=-1),
+        "no-end-of-block": own_code(even_lengths(LITERALS[:-1])),
+        "287-literals": own_code(even_lengths(LITERALS), count=287),
+        "31-distances": own_code(even_lengths(LITERALS), (1, *(0,) * 29, 1)),
+    },
+)
+def impossible_huffman_code(body: bytes) -> Draft:
+    """A code that its lengths do not fill, or overfill, or without the end of a block is refused.
+
+    Some inflaters take a code that is not full, and read the block.
+    """
+    return invalid(compressed("gzip", gzip_member(PLAIN, body=body))[0], *REFUSED)
+
+
 @case("GZP-02", each=SPLITS)
 def several_members(at: tuple[int, ...]) -> Draft:
     """Members end to end are one stream; a record may reach from one into the next."""

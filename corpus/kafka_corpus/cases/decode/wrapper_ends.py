@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, grid, put
 from kafka_corpus.authoring.frames import pack
-from kafka_corpus.authoring.messages import message_bytes, numbered, seal, set_of, wrap, wrapper_batch
+from kafka_corpus.authoring.messages import message_bytes, numbered, record_of, seal, set_of, wrap, wrapper_batch
 from kafka_corpus.registry import Draft, acceptable, case, invalid
 from kafka_records import Kind
 from kafka_records.constants import Compression
@@ -46,6 +46,21 @@ def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     data = wrap(set_of([first, second], magic) + last, magic, codec, offset=1, timestamp=TIMESTAMP + 1)
     why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
     batch = wrapper_batch([first, second], magic, codec, timestamp=TIMESTAMP + 1)
+    return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
+
+
+@case("NST-06", each=MAGICS)
+def size_of_the_last_inner_message_cut_short(magic: int) -> Draft:
+    """Eleven bytes after a message of 260 bytes end within a size, and are dropped.
+
+    A reader that keeps its buffer finds the last byte of the size before there: together they say 4.
+    """
+    first = record_of(magic, 0, b"key", b"v" * (243 if magic == 0 else 235))
+    whole = message_bytes(first, magic)
+    assert len(whole) - 12 == 0x104
+    data = wrap(whole + message_bytes(record_of(magic, 1), magic)[:11], magic, "gzip", offset=0, timestamp=TIMESTAMP)
+    why = "DataLogInputStream takes fewer than 12 bytes for the end of the set"
+    batch = wrapper_batch([first], magic, "gzip", timestamp=TIMESTAMP)
     return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
 
 
