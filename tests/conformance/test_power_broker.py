@@ -15,14 +15,14 @@ from kafka_conformance.power import CoverageTarget, broker, open_target
 from kafka_conformance.power.broker import (
     AFTER,
     CLASSES,
+    FIRST_LIMIT,
     MOST_CLEANED,
     MOST_SCENARIOS,
-    PATIENCE,
     SILENCE,
     START,
     JavaBroker,
     MutantPlayer,
-    Played,
+    PlayOutcome,
     ReachedLines,
     expected_scenarios,
     measure_scenarios,
@@ -125,12 +125,12 @@ class StandIn:
             raise ConnectionRefusedError
         self.replaced.update(codes)
 
-    def play(self, _scenario: RecordedScenario, patience: float = PATIENCE) -> Played:
+    def play(self, _scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
         """The next answer of a mutant; without one, no difference."""
         if not self.mutants:
-            return Played("", 0.1, patience)
+            return PlayOutcome("", 0.1, limit)
         self._ended = not self._slow
-        return Played(self._answers.pop(0), patience if self._slow else 0.1, patience)
+        return PlayOutcome(self._answers.pop(0), limit if self._slow else 0.1, limit)
 
     def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
         """Nothing differs."""
@@ -177,8 +177,8 @@ def test_a_broker_that_ends_after_the_last_answer(monkeypatch: pytest.MonkeyPatc
     assert len(started) == 2
 
 
-def test_mutants_of_different_classes_are_played_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What differs with several mutants is played to each alone, and the others go on without those that are seen."""
+def test_mutants_of_different_classes_play_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario that differs with several mutants is played to each alone; those that are not seen go on."""
     rounds: list[list[str]] = []
     bad = expected("a.many[9]", Fetch())
 
@@ -188,9 +188,9 @@ def test_mutants_of_different_classes_are_played_together(monkeypatch: pytest.Mo
             found = [left.popleft() for each in list(left) if Path("mutant-state") in self.mutants]
             return [each for each in found if each.id == bad.id] or super().differing(left)
 
-        def play(self, scenario: RecordedScenario, patience: float = PATIENCE) -> Played:
+        def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
             differs = scenario.id == bad.id and Path("mutant-state") in self.mutants
-            return Played("error 56" if differs else "", 0.1, patience)
+            return PlayOutcome("error 56" if differs else "", 0.1, limit)
 
     monkeypatch.setattr(broker, "MutableBroker", lambda _tools: Together([]))
     scenarios = [*(expected(f"a.many[{at}]", Fetch()) for at in range(20) if at != 9), bad]

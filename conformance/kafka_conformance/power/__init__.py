@@ -40,8 +40,8 @@ class CoverageTarget(MutationTarget, Protocol):
         """Branch coverage of each method that the corpus enters."""
 
 
-class PlaysMutants(Protocol):
-    """What plays mutants one after the other, beside others of its kind; see `side_by_side`."""
+class ThreadedPlayer(Protocol):
+    """Plays mutants one after the other, beside others of its kind; see `side_by_side`."""
 
     def results(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
         """The result of each of *mutants*, which come with their code, in any order."""
@@ -50,7 +50,7 @@ class PlaysMutants(Protocol):
         """Have `results` fail soon, which runs in another thread."""
 
 
-def side_by_side(players: Sequence[PlaysMutants], todo: deque[MutantCode]) -> Generator[MutantResult, None, None]:
+def side_by_side(players: Sequence[ThreadedPlayer], todo: deque[MutantCode]) -> Generator[MutantResult, None, None]:
     """The results of *players*, each in a thread of its own, which take mutants from *todo*."""
     found: SimpleQueue[MutantResult | BaseException | None] = SimpleQueue()
     threads = [Thread(target=_play_all, args=(each, todo, found), daemon=True) for each in players]
@@ -75,7 +75,7 @@ def side_by_side(players: Sequence[PlaysMutants], todo: deque[MutantCode]) -> Ge
 
 
 def _play_all(
-    player: PlaysMutants,
+    player: ThreadedPlayer,
     todo: deque[MutantCode],
     found: SimpleQueue[MutantResult | BaseException | None],
 ) -> None:

@@ -70,7 +70,7 @@ CLASSES: Final = (
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds for a request, a marker, or the cleaner: with a mutant at first, in a start with one, and without one.
-PATIENCE: Final = 4.0
+FIRST_LIMIT: Final = 4.0
 QUIET_LIMIT: Final = 10.0
 SURE_LIMIT: Final = 15.0
 # A mutant that is only slow would have to be so many times slower.
@@ -82,9 +82,8 @@ AT_ONCE: Final = 32
 # Scenarios for one mutant: one of each case function, and more of each until there are so many.
 MOST_SCENARIOS: Final = 500
 MOST_CLEANED: Final = 80
-# The first of these are played one by one, and then so many at once: most of a survivor's time is spent waiting.
-ALONE: Final = 8
-PLAYERS: Final = 6
+# The first of these are played one by one, and then so many at once, since most of the time is spent waiting.
+ALONE, PLAYERS = 8, 6
 # Mutants that wait until they are played together, and then for restarts; what waits is lost when a run is stopped.
 MOST_PENDING: Final = 24
 MOST_LATER: Final = 24
@@ -123,17 +122,17 @@ def archived_classes() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """How answers differ from what is recorded, `SILENCE` or empty; after so many seconds, and with what patience."""
+class PlayOutcome:
+    """How answers differ from what is recorded, `SILENCE` or empty; after so many seconds, of a limit for each wait."""
 
     differs: str
     seconds: float
-    patience: float
+    limit: float
 
     @property
     def waited(self) -> bool:
         """Whether something may have taken too long."""
-        return self.differs is SILENCE or self.seconds >= self.patience
+        return self.differs is SILENCE or self.seconds >= self.limit
 
 
 class QuietBroker(JvmBroker):
@@ -213,14 +212,14 @@ class MutableBroker:
                 self._command("replace", name, str(code))
                 self.replaced[name] = code
 
-    def play(self, scenario: RecordedScenario, patience: float = PATIENCE) -> Played:
-        """The answers to *scenario* beside those that are recorded, where nothing may take longer than *patience*."""
-        if self.broker.limit != patience:
-            self.broker.limit = patience
+    def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+        """The answers to *scenario* beside those that are recorded; *limit*: seconds for each wait."""
+        if self.broker.limit != limit:
+            self.broker.limit = limit
             self.recorder.close()
         began = time.monotonic()
-        differs = _difference(self.recorder, scenario, patience)
-        return Played(differs, time.monotonic() - began, patience)
+        differs = _difference(self.recorder, scenario, limit)
+        return PlayOutcome(differs, time.monotonic() - began, limit)
 
     def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
         """Take scenarios from *left* and play several at once, until one differs from what is recorded; those that do.
@@ -235,7 +234,7 @@ class MutableBroker:
                     scenario = left.popleft()
                 except IndexError:
                     return
-                if _difference(recorder, scenario, PATIENCE):
+                if _difference(recorder, scenario, FIRST_LIMIT):
                     found.append(scenario)
 
         with ThreadPoolExecutor(PLAYERS) as pool:
@@ -284,9 +283,9 @@ class MutableBroker:
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
 
 
-def _difference(recorder: Recorder, scenario: RecordedScenario, patience: float) -> str:
+def _difference(recorder: Recorder, scenario: RecordedScenario, limit: float) -> str:
     # New ones for each scenario, since one that waited in vain makes the next ones impatient.
-    recorder.wait_limits = WaitLimits(seconds=patience, cleaner=patience)
+    recorder.wait_limits = WaitLimits(seconds=limit, cleaner=limit)
     differs = _compared(scenario, lambda: recorder.play(scenario.request.scenario))
     if differs is SILENCE:
         recorder.close()
@@ -363,8 +362,8 @@ def measure_scenarios(tools: JavaTools, scenarios: Sequence[RecordedScenario], f
     if plain:
         with MutableBroker(tools, measured=True) as running:
             for each in plain:
-                played = running.play(each, SURE_LIMIT)
-                running.measure(other if played.differs else folder / f"{each.digest}{MEASURED}")
+                outcome = running.play(each, SURE_LIMIT)
+                running.measure(other if outcome.differs else folder / f"{each.digest}{MEASURED}")
     restarting = [each for each in _restarting(scenarios) if each.can_be_prepared()]
     prefix = _start_prefix(restarting)
     if not restarting or (folder / f"{prefix}done{MEASURED}").is_file():
@@ -589,10 +588,10 @@ class MutantPlayer:
 
     def _seen(self, codes: Mapping[str, Path], scenario: RecordedScenario) -> MutantStatus | None:
         """Whether *scenario* sees a mutant; what differs must not differ without the mutant."""
-        played = self._only(codes).play(scenario)
-        if not played.differs:
+        outcome = self._only(codes).play(scenario)
+        if not outcome.differs:
             return None
-        if scenario.cleans and not played.waited and not self._only(codes).play(scenario).differs:
+        if scenario.cleans and not outcome.waited and not self._only(codes).play(scenario).differs:
             return None  # the cleaner's rounds depend on the clock
         without = self._only({}).play(scenario, SURE_LIMIT)
         if without.differs:
@@ -600,14 +599,14 @@ class MutantPlayer:
             without = self._only({}).play(scenario, SURE_LIMIT)
             if without.differs:
                 return None  # it is not answered as recorded without a mutant either
-        elif not played.waited:
+        elif not outcome.waited:
             return "seen"
         # It may only have been slow: so long again that this cannot be.
-        played = self._only(codes).play(scenario, max(PATIENCE, SURELY * without.seconds))
-        if played.differs is SILENCE:
+        outcome = self._only(codes).play(scenario, max(FIRST_LIMIT, SURELY * without.seconds))
+        if outcome.differs is SILENCE:
             self.close()  # a request may run for ever
             return "hang"
-        return "seen" if played.differs else None
+        return "seen" if outcome.differs else None
 
     def after_restarts(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after what follows restarts, where the broker starts without a mutant.
@@ -665,14 +664,14 @@ class MutantPlayer:
         right: dict[str, bool],
     ) -> str:
         """The id of the first of *scenarios* that sees the mutant, or an empty string."""
-        unchanged = {name: self._code / f"{name}.class" for name in running.replaced}
+        unchanged = {name: self._code / f"{name}.class" for name in {*running.replaced, *codes}}
         running.replace({**unchanged, **codes})
         with running.broker.client() as client:
             for each in scenarios:
                 runners[each.id].client = client
                 if _rest_differs(runners[each.id], each):
                     if each.id not in right:
-                        running.replace(unchanged | {name: self._code / f"{name}.class" for name in codes})
+                        running.replace(unchanged)
                         with running.broker.client() as plain[each.id].client:
                             right[each.id] = not _rest_differs(plain[each.id], each)
                         running.replace(codes)
