@@ -287,7 +287,9 @@ def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypat
 def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first difference ends the round, and scenarios that did not run are left for the next."""
     running = object.__new__(broker.MutableBroker)
-    one = SimpleNamespace(play=lambda scenario: (StepAnswer(error_code=scenario.steps[0].offset),), wait_limits=None)
+    one = SimpleNamespace(
+        play=lambda scenario, stop: (StepAnswer(error_code=scenario.steps[0].offset),), wait_limits=None
+    )
     monkeypatch.setattr(broker.MutableBroker, "_connected_players", lambda _self: [one])
     left = deque(expected(f"a.case[{at}]", Fetch(offset=at % 3)) for at in range(6))
 
@@ -303,6 +305,10 @@ def test_scenarios_are_those_of_brokers() -> None:
     assert len(found) > 1000
     assert all(len(each.answers) == len(each.request.scenario.steps) for each in found)
     assert not any(each.difference(each.answers) for each in found[:50])
+    long = next(each for each in found if len(each.answers) > 2)
+    wrong = (*long.answers[:1], StepAnswer(error_code=99))
+    assert (long.is_wrong(long.answers[:1]), long.is_wrong(wrong)) == (False, True)
+    assert long.difference(wrong).startswith("[1]")
     assert found[0].difference(()) == f"0 answers, expected {len(found[0].answers)}"
 
 

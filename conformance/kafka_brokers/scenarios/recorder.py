@@ -19,7 +19,7 @@ import msgspec
 from kafka_brokers.interface import Broker, EndedAtStart, NoBroker
 from kafka_brokers.progress import Progress
 from kafka_brokers.scenarios.disk import ON_DISK, Stored, look_at_disks, settings, together
-from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
+from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, Stop, WaitLimits
 from kafka_brokers.wire import BrokerError, Client, WireError
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
@@ -215,14 +215,14 @@ class Recorder:
                     return RecordedAnswer(requests.id, requests.sha256, (*answered, StepAnswer(ended=True)))
         raise AssertionError  # the loop has an end
 
-    def play(self, scenario: Scenario) -> StepAnswers:
-        """The broker's answers to *scenario*.
+    def play(self, scenario: Scenario, *, stop: Stop | None = None) -> StepAnswers:
+        """The broker's answers to *scenario*, or those before *stop* is true of the last one.
 
         Raises:
             CannotPlay: it cannot be brought to it.
             WireError: it ended, or is silent.
         """
-        return self._play(self._runner(scenario), scenario)
+        return self._play(self._runner(scenario), scenario, stop=stop)
 
     def prepared(self, scenarios: Sequence[Scenario]) -> list[ScenarioRunner]:
         """A runner for each of *scenarios*, which has played all up to the last step that ends the broker.
@@ -246,8 +246,8 @@ class Recorder:
         self.renew(self._client)
         return runners
 
-    def _play(self, runner: ScenarioRunner, scenario: Scenario) -> StepAnswers:
-        answers = runner.play(ON_DISK)
+    def _play(self, runner: ScenarioRunner, scenario: Scenario, *, stop: Stop | None = None) -> StepAnswers:
+        answers = runner.play(ON_DISK, stop=stop)
         self._client = runner.client
         if scenario.restarts():
             # Partitions that were there before have another leader epoch now.
@@ -396,7 +396,11 @@ class RecordedScenario:
 
     def difference(self, given: StepAnswers) -> str:
         """How *given* differs from what is recorded; empty if it does not."""
-        return difference(self.answers, given, "masked")
+        return difference(self.answers[: len(given)], given, "masked") or difference(self.answers, given, "masked")
+
+    def is_wrong(self, given: Sequence[StepAnswer]) -> bool:
+        """Whether the last of *given* is not the answer that is recorded."""
+        return bool(difference(self.answers[len(given) - 1 : len(given)], tuple(given[-1:]), "masked"))
 
 
 def recorded_scenarios(cases: Iterable[Case], evidence: Evidence, release: str) -> Iterator[RecordedScenario]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from threading import Lock
@@ -192,18 +192,20 @@ class ScenarioRunner:
         largest = self._scenario.config.get(LARGEST_BATCH)
         return None if largest is None else int(largest)
 
-    def play(self, more: Ways | None = None) -> tuple[StepAnswer, ...]:
-        """The answers to all steps; *more* are ways to carry out further kinds of steps.
+    def play(self, more: Ways | None = None, *, stop: Stop | None = None) -> tuple[StepAnswer, ...]:
+        """The answers to all steps, or to those before *stop* is true of the last one.
+
+        *more* are ways to carry out further kinds of steps.
 
         Raises:
             CannotPlay: a step that is not for this broker.
             WireError: the broker is gone, or does not answer.
         """
-        assert self.play_until((), more) is None
+        self.play_until((), more, stop=stop)
         return tuple(self.answers)
 
-    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None) -> Step | None:
-        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end.
+    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None, *, stop: Stop | None = None) -> Step | None:
+        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end, or at *stop*.
 
         Raises:
             CannotPlay: a step that is not for this broker.
@@ -214,6 +216,8 @@ class ScenarioRunner:
             if isinstance(step, kinds):
                 return step
             self.answers.append(self._answer(ways, step))
+            if stop is not None and stop(self.answers):
+                return None
         return None
 
     def _answer(self, ways: Ways, step: Step) -> StepAnswer:
@@ -374,6 +378,7 @@ class ScenarioRunner:
         return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
 
 
+Stop = Callable[[Sequence[StepAnswer]], bool]
 Ways = Mapping[type, Callable[[ScenarioRunner, Any], StepAnswer]]
 _WAYS: Final[Ways] = {
     Produce: ScenarioRunner.produce,

@@ -72,7 +72,7 @@ BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds for a request, a marker, or the cleaner: with a mutant at first, in a start with one, and without one.
 FIRST_LIMIT: Final = 4.0
 QUIET_LIMIT: Final = 10.0
-SURE_LIMIT: Final = 15.0
+SURE_LIMIT: Final = 12.0
 # A mutant that is only slow would have to be so many times slower.
 SURELY: Final = 10.0
 AGENT_LIMIT: Final = 30.0
@@ -286,7 +286,7 @@ class MutableBroker:
 def _difference(recorder: Recorder, scenario: RecordedScenario, limit: float) -> str:
     # New ones for each scenario, since one that waited in vain makes the next ones impatient.
     recorder.wait_limits = WaitLimits(seconds=limit, cleaner=limit)
-    differs = _compared(scenario, lambda: recorder.play(scenario.request.scenario))
+    differs = _compared(scenario, lambda: recorder.play(scenario.request.scenario, stop=scenario.is_wrong))
     if differs is SILENCE:
         recorder.close()
     return differs
@@ -295,7 +295,7 @@ def _difference(recorder: Recorder, scenario: RecordedScenario, limit: float) ->
 def _rest_differs(runner: ScenarioRunner, scenario: RecordedScenario) -> str:
     """How the answers differ when the steps that are left are played too."""
     runner.wait_limits = WaitLimits(seconds=SURE_LIMIT, cleaner=SURE_LIMIT)
-    return _compared(scenario, lambda: runner.play(ON_DISK))
+    return _compared(scenario, lambda: runner.play(ON_DISK, stop=scenario.is_wrong))
 
 
 def _compared(scenario: RecordedScenario, play: Callable[[], StepAnswers]) -> str:
@@ -593,7 +593,7 @@ class MutantPlayer:
             return None
         if scenario.cleans and not outcome.waited and not self._only(codes).play(scenario).differs:
             return None  # the cleaner's rounds depend on the clock
-        without = self._only({}).play(scenario, SURE_LIMIT)
+        without = self._only({}).play(scenario)
         if without.differs:
             self.close()  # it may be damaged: once more with a new one
             without = self._only({}).play(scenario, SURE_LIMIT)
