@@ -101,7 +101,7 @@ class StandIn:
 
     def __init__(self, answers: list[str], *, slow: bool = False) -> None:
         self.broker = SimpleNamespace(limit=0, starts_left=0)
-        self.recorder = SimpleNamespace(close=lambda: None)
+        self.recorder = SimpleNamespace(close=lambda: None, renew=lambda: None)
         self._answers = answers
         self._slow = slow
         self.replaced: dict[str, Path] = {}

@@ -68,9 +68,7 @@ CLASSES: Final = (
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
 # Seconds for a request, a marker, or the cleaner: at first, in a start with a mutant, and before time is ruled out.
-FIRST_LIMIT: Final = 4.0
-QUIET_LIMIT: Final = 10.0
-SURE_LIMIT: Final = 12.0
+FIRST_LIMIT, QUIET_LIMIT, SURE_LIMIT = 4.0, 10.0, 12.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
 MOST_PARTITIONS: Final = 2_000
@@ -149,7 +147,7 @@ class QuietBroker(JvmBroker):
 
     def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
         """As `JvmBroker`, with more time than a mutant gets."""
-        with Client(self.bootstrap, time_limit=AGENT_LIMIT, ranges=self._release.versions) as client:
+        with Client(self.bootstrap, time_limit=SURE_LIMIT, ranges=self._release.versions) as client:
             client.create_topics(topics, config)
 
     def restart(self, *, clean: bool = False) -> None:
@@ -602,11 +600,12 @@ class MutantPlayer:
                 return None  # it is not answered as recorded without a mutant either
         elif not outcome.waited:
             return "seen"
-        outcome = self._only(codes).play(scenario, SURE_LIMIT)  # it may only have been slow
+        # It may only have been slow; what it was slow in may be a new topic.
+        self._only(codes).recorder.renew()
+        outcome = self._only(codes).play(scenario, SURE_LIMIT)
         if outcome.differs is SILENCE:
             self.close()  # a request may run for ever
-            return "hang"
-        return "seen" if outcome.differs else None
+        return None if not outcome.differs else "hang" if outcome.differs is SILENCE else "seen"
 
     def after_restarts(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after what follows restarts, where the broker starts without a mutant.
