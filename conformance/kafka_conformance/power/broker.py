@@ -233,7 +233,7 @@ class MutableBroker:
                     scenario = left.popleft()
                 except IndexError:
                     return
-                if _difference(recorder, scenario, FIRST_LIMIT):
+                if _difference(recorder, scenario, SURE_LIMIT if scenario.cleans else FIRST_LIMIT):
                     found.append(scenario)
 
         with ThreadPoolExecutor(PLAYERS) as pool:
