@@ -234,17 +234,19 @@ class Recorder:
             NoBroker: it does not start with what they leave.
             WireError: it ended by itself, or is silent.
         """
-        runners = [self._runner(each) for each in scenarios]
-        left = {runner: ends_of(each) for runner, each in zip(runners, scenarios, strict=True)}
-        while most := max(left.values(), default=0):
-            ending = _at_their_ends([runner for runner in runners if left[runner] == most])
-            together(ending)
-            self._client = next(iter(ending)).client
-            for runner in runners:
-                runner.client = self._client
-            left.update(dict.fromkeys(ending, most - 1))
-        self.renew(self._client)
-        return runners
+        runners: dict[int, ScenarioRunner] = {}
+        for level in range(max(map(ends_of, scenarios), default=0), 0, -1):
+            # Partitions that are taken only now have been through no other start, which changes the leader's epoch.
+            for at, each in enumerate(scenarios):
+                if ends_of(each) == level:
+                    runners[at] = self._runner(each)
+            together(_at_their_ends(runners.values()))
+            self._client = next(iter(runners.values())).client
+            self.renew(self._client)
+        for runner in runners.values():
+            assert self._client is not None
+            runner.client = self._client
+        return [runners[at] for at in range(len(scenarios))]
 
     def _play(self, runner: ScenarioRunner, scenario: Scenario, *, stop: Stop | None = None) -> StepAnswers:
         answers = runner.play(ON_DISK, stop=stop)

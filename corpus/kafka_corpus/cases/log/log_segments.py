@@ -218,7 +218,7 @@ INDEXED = {"index.interval.bytes": "0"}
 NEWEST_TIME, FIRST_WITH_NEWEST_TIME = -3, "3.0.2"
 
 
-def finds(*offsets: int, newest: int) -> list[AnsweredStep]:
+def searches(*offsets: int, newest: int) -> list[AnsweredStep]:
     """Searches by time, from `TIMESTAMP` on in milliseconds, find *offsets*, and one for the newest time *newest*."""
     times = [(FindOffset(TIMESTAMP + at), StepAnswer(base_offset=found)) for at, found in enumerate(offsets)]
     return [*times, (FindOffset(NEWEST_TIME), StepAnswer(base_offset=newest))]
@@ -228,7 +228,7 @@ def finds(*offsets: int, newest: int) -> list[AnsweredStep]:
 def times_after_a_restart(clean: bool) -> Draft:
     """After a restart a broker finds offsets by time as before, by its index or by the log."""
     records = [keyed(at, b"k", later=later) for at, later in enumerate((0, 2, 1, 3))]
-    found = finds(0, 1, 1, 3, -1, newest=3)
+    found = searches(0, 1, 1, 3, -1, newest=3)
     return scene(
         *map(appends, records),
         *found,
@@ -241,14 +241,14 @@ def times_after_a_restart(clean: bool) -> Draft:
 
 @case("OFF-17", "SEG-16")
 def times_after_recovery() -> Draft:
-    """Recovery makes the index of times anew, and times that the log no longer has are not found."""
+    """Recovery builds the index of times from the log, and times that the log no longer has are not found."""
     before = [keyed(at, b"k", later=later) for at, later in enumerate((5, 7, 6))]
     after = [on_disk(keyed(at, b"k", later=later)) for at, later in enumerate((0, 2, 1))]
     return scene(
         *map(appends, before),
-        *finds(0, 0, newest=1),
+        *searches(0, 0, newest=1),
         planted(*after),
-        *finds(0, 1, 1, -1, newest=1),
+        *searches(0, 1, 1, -1, newest=1),
         config=INDEXED,
         since=FIRST_WITH_NEWEST_TIME,
     )
