@@ -56,7 +56,7 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
 
 
 def test_scenarios_with_restarts_are_prepared_together() -> None:
-    """What follows the last restart is answered as recorded, though another scenario restarts the broker more often."""
+    """Steps after the last restart are answered as recorded, though another scenario restarts the broker more often."""
     names = ("log_messages.wrong_checksum", "log_messages.old_tombstone_in_a_clean_segment[a day]")
     cases = [case for case in load_vectors() if case.id in names]
     recorded = list(recorded_scenarios(cases, evidence.load_evidence(package_root()), NEWEST))
