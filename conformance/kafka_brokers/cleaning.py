@@ -119,12 +119,15 @@ def await_cleaned(broker: Broker, partition: TopicPartition, *, limit: float = L
         time.sleep(PAUSE)
 
 
-def force_clean(broker: Broker, client: Client, partition: TopicPartition, *, limit: float = LIMIT) -> None:
+def force_clean(
+    broker: Broker, client: Client, partition: TopicPartition, *, limit: float = LIMIT, largest: int | None = None
+) -> None:
     """Have all of *partition*, of a topic that is `compacted`, cleaned in one round that begins now.
 
     A filler is appended, which begins a segment and fills it.  So what is
     produced later begins another, and the filler gets a round of its own at some
-    time: that one is waited for first, if this is not the first call.
+    time: that one is waited for first, if this is not the first call.  On a topic
+    that takes no batch above *largest* bytes, several smaller fillers end the segment.
 
     Raises:
         NotCleaned: the cleaner has not done it after *limit* seconds.
@@ -132,18 +135,23 @@ def force_clean(broker: Broker, client: Client, partition: TopicPartition, *, li
         BrokerError: the filler was refused.
     """
     await_cleaned(broker, partition, limit=limit)
-    first = _append_filler(broker, client, partition)
-    if active_base_offset(broker, partition) != first:
+    room = segment_bytes(broker.release)
+    size = room if largest is None else min(room, largest)
+    for _ in range(-(-room // size)):
+        last = _append_filler(broker, client, partition, size)
+        if active_base_offset(broker, partition) == last:
+            break
+    else:
         raise NoBroker(f"the filler of {partition.topic} went into the same segment", hint="segment.bytes")
     await_cleaned(broker, partition, limit=limit)
 
 
-def _append_filler(broker: Broker, client: Client, partition: TopicPartition) -> int:
-    """The offset of a new filler."""
+def _append_filler(broker: Broker, client: Client, partition: TopicPartition, size: int) -> int:
+    """The offset of a new filler of *size* bytes."""
     magic = max(find_release(broker.release).magics)
     newest = client.newest(tables.PRODUCE)
     version = newest if magic == MAGIC_VALUE_V2 else min(newest, LAST_PRODUCE_BEFORE_V2)
-    payload = filler(magic, segment_bytes(broker.release), now_ms=time.time_ns() // 1_000_000)
+    payload = filler(magic, size, now_ms=time.time_ns() // 1_000_000)
     answer = client.produce({partition: payload}, version)
     if answer is None or isinstance(answer, ConnectionClosed):
         raise NoBroker(f"Kafka {broker.release} closed the connection on a filler")

@@ -477,6 +477,26 @@ class Here:
         return Guarded([self.program, "-cp", str(self.jars / "*"), *arguments], folder=folder, log=log)
 
 
+def place_here(release: Release) -> Here:
+    """Where this machine runs *release*.  Raises `NoBroker`."""
+    return Here(find_java(release).program, jars.provide(release))
+
+
+def archive_classes(release: Release, flags: Sequence[str], path: Path) -> None:
+    """Write the classes that a broker of *release* loads to *path*, from which `-XX:SharedArchiveFile` maps them.
+
+    A broker with *flags* that maps them takes about half as much time of a processor to start.
+
+    Raises:
+        NoBroker: it cannot be started, or does not shut down.
+        OSError: the file is not written.
+    """
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    with JvmBroker(release, place_here, flags=(*flags, f"-XX:ArchiveClassesAtExit={partial}")) as running:
+        running.restart(clean=True)  # the process that ends writes the file
+        partial.replace(path)
+
+
 def start_jvm(
     release: str,
     *,
@@ -490,12 +510,7 @@ def start_jvm(
         NoBroker: it is unknown, Java or Maven is missing, or it did not come up (with the end of its log).
         JarsDiffer: the jars are not those that were locked.
     """
-
-    @cache
-    def here(needed: Release) -> Here:
-        return Here(find_java(needed).program, jars.provide(needed))
-
-    return JvmBroker(find_release(release), here, config=config, flags=flags, start_limit=start_limit)
+    return JvmBroker(find_release(release), cache(place_here), config=config, flags=flags, start_limit=start_limit)
 
 
 # `java -version` says 1.8.0_392 for Java 8, 17.0.15 for 17, and 26-ea before its release.

@@ -65,6 +65,9 @@ LATEST, EARLIEST = -1, -2
 LARGEST_REQUEST: Final = 100 * 1024 * 1024
 # A fetch reads one segment, and these settings decide where one ends.
 ROLLING: Final = frozenset({"segment.bytes", "segment.ms", "segment.index.bytes"})
+LARGEST_BATCH: Final = "max.message.bytes"
+# After the first cleaning: the segment that was cleaned, and the filler's.  Later the cleaner groups segments.
+UNGROUPED: Final = 2
 
 
 class Unpredicted(Exception):
@@ -300,7 +303,7 @@ def _is_marker(entry: bytes) -> bool:
 
 
 def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
-    if ROLLING & partition.settings.keys() or partition.is_split:
+    if ROLLING & partition.settings.keys() or partition.is_split or len(partition.segments) > UNGROUPED:
         raise Unpredicted("which segment an offset is in")
     end = partition.log.log_end_offset
     limits: dict[str, Any] = {} if step.max_bytes is UNSET else {"partition_max_bytes": step.max_bytes}
@@ -371,6 +374,8 @@ def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
 
 
 def _clean(partition: _Partition, _: Clean) -> StepAnswer:
+    if LARGEST_BATCH in partition.settings:
+        raise Unpredicted("how many fillers end a segment")
     end, last = partition.log.log_end_offset, partition.filler
     rounds = [end]
     if last is not None and last + 1 < end:

@@ -13,12 +13,15 @@ import pytest
 
 from kafka_brokers import jvm
 from kafka_brokers.releases import NEWEST
+from kafka_brokers.scenarios.disk import ON_DISK
 from kafka_brokers.scenarios.recorder import (
     AnswerFile,
     Recorder,
     ScenarioRequest,
     differing,
+    ends_of,
     record_answers,
+    recorded_scenarios,
     scenario_requests,
 )
 from kafka_conformance.judge.reach import CONFIG
@@ -50,6 +53,20 @@ def test_recorded_again(release: str, tmp_path: Path) -> None:
         recorder.close()
     assert differing(recorded, release, requests, lines) == []
     assert recorder.restarts == 0
+
+
+def test_scenarios_with_restarts_are_prepared_together() -> None:
+    """Steps after the last restart are answered as recorded, though another scenario restarts the broker more often."""
+    names = ("log_messages.wrong_checksum", "log_messages.old_tombstone_in_a_clean_segment[a day]")
+    cases = [case for case in load_vectors() if case.id in names]
+    recorded = list(recorded_scenarios(cases, evidence.load_evidence(package_root()), NEWEST))
+    assert sorted(ends_of(each.request.scenario) for each in recorded) == [1, 2]
+    with jvm.start_jvm(NEWEST, config=CONFIG) as broker:
+        recorder = Recorder(broker)
+        runners = recorder.prepared([each.request.scenario for each in recorded])
+        given = [runner.play(ON_DISK) for runner in runners]
+        recorder.close()
+    assert [each.difference(answers) for each, answers in zip(recorded, given, strict=True)] == ["", ""]
 
 
 def test_broker_killed_in_the_middle(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,22 +10,24 @@ import msgspec
 import pytest
 
 from kafka_brokers.interface import NoBroker
-from kafka_brokers.scenarios.recorder import ScenarioRequest
+from kafka_brokers.scenarios.recorder import RecordedScenario, ScenarioRequest
 from kafka_conformance.power import CoverageTarget, broker, open_target
 from kafka_conformance.power.broker import (
+    AFTER,
     CLASSES,
+    FIRST_LIMIT,
     MOST_CLEANED,
     MOST_SCENARIOS,
-    RECIPE,
-    RESTARTS,
-    Expected,
+    SILENCE,
+    START,
     JavaBroker,
-    JavaTools,
     MutantPlayer,
+    PlayOutcome,
     ReachedLines,
     expected_scenarios,
     measure_scenarios,
 )
+from kafka_conformance.power.java import BROKER_RECIPE, JavaTools
 from kafka_conformance.power.results import CodeMutant, MethodCoverage
 from kafka_corpus.scenario import Clean, Fetch, Restart, Scenario, Step, StepAnswer
 
@@ -35,9 +37,9 @@ VALIDATOR, STATE, CLEANER = (
 NOWHERE = JavaTools(Path("agent.jar"), "classes", Path("jacoco.jar"))
 
 
-def expected(id_: str, step: Step) -> Expected:
+def expected(id_: str, step: Step) -> RecordedScenario:
     """A scenario of one step, with an empty answer."""
-    return Expected(ScenarioRequest(id_, "0", Scenario(steps=(step,))), (StepAnswer(),))
+    return RecordedScenario(ScenarioRequest(id_, "0", Scenario(steps=(step,))), (StepAnswer(),))
 
 
 def mutant(name: str, line: int, description: str = "a change") -> CodeMutant:
@@ -45,15 +47,20 @@ def mutant(name: str, line: int, description: str = "a change") -> CodeMutant:
     return CodeMutant(class_name=name, method="m()V", line=line, mutator="M", index=0, description=description)
 
 
-def player(scenarios: list[Expected], *reached: ReachedLines) -> MutantPlayer:
+def player(scenarios: list[RecordedScenario], *reached: ReachedLines) -> MutantPlayer:
     """A player whose broker never starts."""
     return MutantPlayer(NOWHERE, scenarios, reached, Path("code"))
+
+
+def reaches(scenario: RecordedScenario, name: str, *lines: int) -> ReachedLines:
+    """*scenario* reaches *lines* of the class *name*, after its restart if it has one."""
+    return ReachedLines((AFTER if scenario.request.scenario.restarts() else "") + scenario.digest, name, lines)
 
 
 def test_a_mutant_gets_the_scenarios_that_reach_its_line() -> None:
     """Other lines and other classes do not count, and a line that nothing reaches has no scenario."""
     scenarios = [expected("a.one", Fetch()), expected("a.two", Fetch())]
-    playing = player(scenarios, ReachedLines("1", VALIDATOR, (10, 12)), ReachedLines("0", STATE, (10,)))
+    playing = player(scenarios, reaches(scenarios[1], VALIDATOR, 10, 12), reaches(scenarios[0], STATE, 10))
 
     assert [each.id for each in playing.in_order(mutant(VALIDATOR, 10))] == ["a.two"]
     assert playing.is_reached(mutant(VALIDATOR, 12))
@@ -64,7 +71,7 @@ def test_each_case_function_comes_before_its_second_case() -> None:
     """Scenarios of the cleaner come last; what is left out are second cases of a function."""
     many = [expected(f"a.many[{number}]", Fetch()) for number in range(MOST_SCENARIOS)]
     scenarios = [*many, expected("a.other", Fetch()), *(expected(f"b.clean[{at}]", Clean()) for at in range(100))]
-    reached = [ReachedLines(str(at), VALIDATOR, (1,)) for at in range(len(scenarios))]
+    reached = [reaches(each, VALIDATOR, 1) for each in scenarios]
 
     order = [each.id for each in player(scenarios, *reached).in_order(mutant(VALIDATOR, 1))]
     assert len(order) == MOST_SCENARIOS + MOST_CLEANED
@@ -74,22 +81,36 @@ def test_each_case_function_comes_before_its_second_case() -> None:
 
 def test_restarts_are_for_classes_with_state() -> None:
     """Validation does not depend on what a broker found when it started, unless nothing else reaches the line."""
-    scenarios = [expected("a.one", Fetch()), expected("a.restarts", Restart())]
-    lines = (ReachedLines(RESTARTS + "0", name, (1, 2)) for name in (VALIDATOR, STATE))
-    playing = player(scenarios, *lines, ReachedLines("0", VALIDATOR, (1,)), ReachedLines("0", STATE, (1,)))
+    one, restarts = expected("a.one", Fetch()), expected("a.restarts", Restart())
+    lines = [reaches(restarts, name, 1, 2) for name in (VALIDATOR, STATE, CLEANER)]
+    start = [ReachedLines(f"{START}0", name, (2, 3)) for name in (VALIDATOR, STATE, CLEANER)]
+    plain = [reaches(one, name, 1, 3) for name in (VALIDATOR, STATE, CLEANER)]
+    playing = player([one, restarts], *lines, *start, *plain)
 
-    assert [playing.needs_restarts(mutant(VALIDATOR, line)) for line in (1, 2, 3)] == [False, True, False]
-    assert [playing.needs_restarts(mutant(STATE, line)) for line in (1, 2, 3)] == [True, True, False]
+    def needs(name: str) -> list[tuple[bool, bool]]:
+        mutants = [mutant(name, line) for line in (1, 2, 3)]
+        return [(playing.needs_start(each), playing.needs_restarts(each)) for each in mutants]
+
+    assert needs(VALIDATOR) == [(False, False), (False, True), (False, False)]
+    assert needs(CLEANER) == [(False, True), (False, True), (False, False)]
+    assert [start for start, _ in needs(STATE)] == [True, True, True]
 
 
 class StandIn:
     """In place of a `MutableBroker`: with a mutant it answers *answers*, one a call, and then its agent has ended."""
 
-    def __init__(self, answers: list[str]) -> None:
+    def __init__(self, answers: list[str], *, slow: bool = False) -> None:
         self.broker = SimpleNamespace(limit=0, starts_left=0)
+        self.recorder = SimpleNamespace(close=lambda: None, renew=lambda: None)
         self._answers = answers
-        self._ended = self.is_changed = False
-        self.classes = 0
+        self._slow = slow
+        self.replaced: dict[str, Path] = {}
+        self._ended = False
+
+    @property
+    def mutants(self) -> list[Path]:
+        """The mutants in it."""
+        return [code for code in self.replaced.values() if code.name.startswith("mutant")]
 
     def is_worn(self) -> bool:
         """It never is."""
@@ -99,32 +120,45 @@ class StandIn:
         """Nothing runs."""
 
     def replace(self, codes: Mapping[str, Path], **_options: bool) -> None:
-        """Note whether a mutant is among them."""
+        """Note what is replaced."""
         if self._ended:
             raise ConnectionRefusedError
-        self.is_changed = any(code.name.startswith("mutant") for code in codes.values())
-        self.classes = len(codes)
+        self.replaced.update(codes)
 
-    def difference(self, _scenario: Expected) -> str:
+    def play(self, _scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
         """The next answer of a mutant; without one, no difference."""
-        if not self.is_changed:
-            return ""
-        self._ended = True
-        return self._answers.pop(0)
+        if not self.mutants:
+            return PlayOutcome("", 0.1, limit)
+        self._ended = not self._slow
+        return PlayOutcome(self._answers.pop(0), limit if self._slow else 0.1, limit)
+
+    def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
+        """Nothing differs."""
+        left.clear()
+        return []
 
 
 @pytest.mark.parametrize(
-    ("answers", "status"), [(["error 56", "error 56"], "seen"), (["", "error 56", "error 56"], "seen")]
+    ("answers", "slow", "status"),
+    [
+        (["error 56"], False, "seen"),
+        ([SILENCE, SILENCE], False, "hang"),
+        (["error 56", "error 56"], True, "seen"),
+        (["error 56", "", "error 56", ""], True, None),
+        (["", "error 56", "error 56"], True, "seen"),
+    ],
 )
-def test_a_mutant_may_end_the_broker(answers: list[str], status: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that a mutant ended after its answer is replaced by a new one, and the run goes on."""
-    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn(answers))
+def test_a_difference_is_repeated_where_time_is_its_cause(
+    answers: list[str], slow: bool, status: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that a mutant ended is replaced; what waited as long as it could gets more time before it counts."""
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn(answers, slow=slow))
     scenarios = [expected("a.one", Fetch()), expected("a.two", Fetch())]
-    playing = player(scenarios, *(ReachedLines(name, VALIDATOR, (10,)) for name in "01"))
+    playing = player(scenarios, *(reaches(each, VALIDATOR, 10) for each in scenarios))
 
-    result = playing.result(mutant(VALIDATOR, 10), Path("mutant"))
-    assert result is not None
-    assert result.status == status
+    result = playing.alone(mutant(VALIDATOR, 10), Path("mutant"))
+    assert (result.status if result else None) == status
+    assert not answers
 
 
 def test_a_broker_that_ends_after_the_last_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +170,37 @@ def test_a_broker_that_ends_after_the_last_answer(monkeypatch: pytest.MonkeyPatc
         return started[-1]
 
     monkeypatch.setattr(broker, "MutableBroker", start)
-    playing = player([expected("a.one", Fetch())], ReachedLines("0", VALIDATOR, (10,)))
+    scenario = expected("a.one", Fetch())
+    playing = player([scenario], reaches(scenario, VALIDATOR, 10))
 
-    assert [playing.result(mutant(VALIDATOR, 10), Path("mutant")) for _ in range(2)] == [None, None]
+    assert [playing.alone(mutant(VALIDATOR, 10), Path("mutant")) for _ in range(2)] == [None, None]
     assert len(started) == 2
+
+
+def test_mutants_of_different_classes_play_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scenario that differs with several mutants is played to each alone; those that are not seen go on."""
+    rounds: list[list[str]] = []
+    bad = expected("a.many[9]", Fetch())
+
+    class Together(StandIn):
+        def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
+            rounds.append(sorted(code.name for code in self.mutants))
+            found = [left.popleft() for each in list(left) if Path("mutant-state") in self.mutants]
+            return [each for each in found if each.id == bad.id] or super().differing(left)
+
+        def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+            differs = scenario.id == bad.id and Path("mutant-state") in self.mutants
+            return PlayOutcome("error 56" if differs else "", 0.1, limit)
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: Together([]))
+    scenarios = [*(expected(f"a.many[{at}]", Fetch()) for at in range(20) if at != 9), bad]
+    monkeypatch.setattr(MutantPlayer, "in_order", lambda *_: scenarios)
+    playing = player(scenarios, *(reaches(each, name, 1) for each in scenarios for name in (STATE, CLEANER)))
+    group = [(mutant(STATE, 1), Path("mutant-state")), (mutant(CLEANER, 1), Path("mutant-cleaner"))]
+
+    found = {each.class_name: result and (result.status, result.cases) for each, _, result in playing.together(group)}
+    assert found == {STATE: ("seen", (bad.id,)), CLEANER: None}
+    assert rounds[0] == ["mutant-cleaner", "mutant-state"]
 
 
 @pytest.mark.parametrize(
@@ -157,12 +218,12 @@ def test_what_restarts_see_is_repeated(
     """A start that fails once is no hang, and a scenario that differs counts after any number of flaky ones."""
     failures = iter([True] * failing)
 
-    def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
-        if running.is_changed and next(failures, False):
+    def play(running: StandIn, scenarios: list[RecordedScenario]) -> Iterator[tuple[RecordedScenario, str]]:
+        if bool(running.mutants) and next(failures, False):
             raise NoBroker("it does not start")
         for each in scenarios:
             is_flaky = int(each.id[-2]) < flaky
-            yield each, "error 56" if is_flaky or (running.is_changed and 0 < flaky < 6) else ""
+            yield each, "error 56" if is_flaky or (running.mutants and 0 < flaky < 6) else ""
 
     monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
     monkeypatch.setattr(broker, "play_restarts", play)
@@ -173,29 +234,63 @@ def test_what_restarts_see_is_repeated(
 
 
 def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a scenario sees one of a group, each of the group plays alone; two of one class are never together."""
-    rounds: list[tuple[int, str]] = []
+    """Where a scenario sees one of a group, the others play together again; two of one class are never together."""
+    rounds: list[list[str]] = []
 
-    def play(running: StandIn, scenarios: list[Expected]) -> Iterator[tuple[Expected, str]]:
-        differs = "error 56" if running.is_changed and (running.classes > 1 or len(rounds) < 2) else ""
-        rounds.append((running.classes, differs))
-        yield from ((each, differs) for each in scenarios)
+    def play(running: StandIn, scenarios: list[RecordedScenario]) -> Iterator[tuple[RecordedScenario, str]]:
+        names = sorted(code.name for code in running.mutants)
+        if scenarios:
+            rounds.append(names)
+        yield from ((each, "error 56" if "mutant-2" in names else "") for each in scenarios)
 
     monkeypatch.setattr(broker, "MutableBroker", lambda _tools: StandIn([]))
     monkeypatch.setattr(broker, "play_restarts", play)
     playing = player([expected("a.restarts", Restart())])
-    later = [(mutant(name, line), Path("mutant")) for name, line in ((STATE, 1), (CLEANER, 2), (STATE, 3))]
+    later = [(mutant(name, line), Path(f"mutant-{line}")) for name, line in ((STATE, 1), (CLEANER, 2), (STATE, 3))]
 
     found = {each.line: each.status for each in playing.restarted_together(later)}
-    assert found == {1: "seen", 2: "same-replies", 3: "same-replies"}
-    assert rounds[0] == (2, "error 56")
+    assert found == {1: "same-replies", 2: "seen", 3: "same-replies"}
+    assert rounds[0] == ["mutant-1", "mutant-2"]
+    assert not any({"mutant-1", "mutant-3"} <= set(names) for names in rounds)
+
+
+@pytest.mark.parametrize(("without", "status"), [("", "seen"), ("error 56", "same-replies")])
+def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each mutant gets partitions of its own after one restart; what differs counts if it does not without a mutant."""
+    one, two = expected("a.one", Restart()), expected("a.two", Restart())
+    started: list[StandIn] = []
+
+    class Prepared(StandIn):
+        def prepared(self, scenarios: list[RecordedScenario], copies: int) -> list[dict[str, SimpleNamespace]]:
+            return [{each.id: SimpleNamespace(client=None) for each in scenarios} for _ in range(copies)]
+
+    def start(_tools: JavaTools) -> StandIn:
+        started.append(Prepared([]))
+        started[-1].broker.client = nullcontext
+        return started[-1]
+
+    def differs(_runner: SimpleNamespace, scenario: RecordedScenario) -> str:
+        return ("error 56" if started[-1].mutants else without) if scenario is two else ""
+
+    monkeypatch.setattr(broker, "MutableBroker", start)
+    monkeypatch.setattr(broker, "_rest_differs", differs)
+    playing = player([one, two], reaches(one, CLEANER, 1, 2), reaches(two, CLEANER, 2))
+
+    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in (1, 2)])
+    assert {each.line: (each.status, each.cases) for each in found} == {
+        1: ("same-replies", ()),
+        2: (status, ("a.two",) if status == "seen" else ()),
+    }
+    assert len(started) == 1
 
 
 def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first difference ends the round, and scenarios that did not run are left for the next."""
     running = object.__new__(broker.MutableBroker)
-    players = [SimpleNamespace(play=lambda scenario: (StepAnswer(error_code=scenario.steps[0].offset),))]
-    monkeypatch.setattr(broker.MutableBroker, "_connected_players", lambda _self: players)
+    one = SimpleNamespace(
+        play=lambda scenario, stop: (StepAnswer(error_code=scenario.steps[0].offset),), wait_limits=None
+    )
+    monkeypatch.setattr(broker.MutableBroker, "_connected_players", lambda _self: [one])
     left = deque(expected(f"a.case[{at}]", Fetch(offset=at % 3)) for at in range(6))
 
     found = [[each.id for each in running.differing(left)] for _ in range(3)]
@@ -210,12 +305,16 @@ def test_scenarios_are_those_of_brokers() -> None:
     assert len(found) > 1000
     assert all(len(each.answers) == len(each.request.scenario.steps) for each in found)
     assert not any(each.difference(each.answers) for each in found[:50])
+    long = next(each for each in found if len(each.answers) > 2)
+    wrong = (*long.answers[:1], StepAnswer(error_code=99))
+    assert (long.is_wrong(long.answers[:1]), long.is_wrong(wrong)) == (False, True)
+    assert long.difference(wrong).startswith("[1]")
     assert found[0].difference(()) == f"0 answers, expected {len(found[0].answers)}"
 
 
 def test_sources_are_there() -> None:
     """Every source of the recipe is in its folder, and each jar of the build has a committed sum."""
-    assert all((RECIPE.folder / name).is_file() for name in (*RECIPE.sources, "jars.sha256"))
+    assert all((BROKER_RECIPE.folder / name).is_file() for name in (*BROKER_RECIPE.sources, "jars.sha256"))
     assert isinstance(open_target("java-broker"), CoverageTarget)
 
 
@@ -238,5 +337,5 @@ def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
     ]
     code = target.class_files(mutants, tmp_path)
     with closing(MutantPlayer(target.tools, scenarios, reached, tmp_path)) as playing:
-        found = [playing.result(each, code[each.key]) for each in mutants[:4]]
-    assert {each.status for each in found if each} == {"seen"}
+        found = list(playing.results((each, code[each.key]) for each in mutants[:4]))
+    assert {each.status for each in found} == {"seen"}

@@ -27,8 +27,6 @@ from kafka_records.log import split_entries
 
 # What DumpLogSegments says of batches, messages and records begins with one of these.
 SAID_OF_ENTRIES: Final = ("baseOffset:", "offset:", "| offset:")
-# Seconds; a cleaner that has not begun by then keeps away from the partition (CLN-24, CLN-25).
-CLEANER_LIMIT: Final = 5.0
 
 
 def settings(scenario: Scenario, release: str) -> dict[str, str]:
@@ -63,7 +61,8 @@ def clean(runner: ScenarioRunner, _: Clean) -> StepAnswer:
     _owned(runner)
     silent = False
     try:
-        cleaning.force_clean(runner.broker, runner.client, runner.partition, limit=CLEANER_LIMIT)
+        limit = runner.wait_limits.cleaner
+        cleaning.force_clean(runner.broker, runner.client, runner.partition, limit=limit, largest=runner.largest_batch)
     except cleaning.NotCleaned:
         silent = True
     except NoBroker as error:

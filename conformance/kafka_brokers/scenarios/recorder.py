@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,12 +19,13 @@ import msgspec
 from kafka_brokers.interface import Broker, EndedAtStart, NoBroker
 from kafka_brokers.progress import Progress
 from kafka_brokers.scenarios.disk import ON_DISK, Stored, look_at_disks, settings, together
-from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
+from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, Stop, WaitLimits
 from kafka_brokers.wire import BrokerError, Client, WireError
 from kafka_corpus.answer_diff import difference, scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import Answers, Disk, Evidence, brokers, line_for
 from kafka_corpus.scenario import (
+    Clean,
     Edit,
     EndTransaction,
     Fetch,
@@ -124,7 +126,7 @@ class Recorder:
         self._fresh = fresh or (lambda running, start: Fresh(running, prefix=f"case-{start}"))
         self._partitions: Fresh | None = None
         self._client: Client | None = None
-        self._wait_limits = WaitLimits(fetch_ms=fetch_ms)
+        self.wait_limits = WaitLimits(fetch_ms=fetch_ms)
         self._stored: list[Stored] = []
         self.renewals = 0
         self.restarts = 0
@@ -213,17 +215,41 @@ class Recorder:
                     return RecordedAnswer(requests.id, requests.sha256, (*answered, StepAnswer(ended=True)))
         raise AssertionError  # the loop has an end
 
-    def play(self, scenario: Scenario) -> StepAnswers:
-        """The broker's answers to *scenario*.
+    def play(self, scenario: Scenario, *, stop: Stop | None = None) -> StepAnswers:
+        """The broker's answers to *scenario*, or those before *stop* is true of the last one.
 
         Raises:
             CannotPlay: it cannot be brought to it.
             WireError: it ended, or is silent.
         """
-        return self._play(self._runner(scenario), scenario)
+        return self._play(self._runner(scenario), scenario, stop=stop)
 
-    def _play(self, runner: ScenarioRunner, scenario: Scenario) -> StepAnswers:
-        answers = runner.play(ON_DISK)
+    def prepared(self, scenarios: Sequence[Scenario]) -> list[ScenarioRunner]:
+        """A runner for each of *scenarios*, which has played all up to the last step that ends the broker.
+
+        They end it together, those that do it more often first, so all must end it last in one way, clean or not.
+
+        Raises:
+            CannotPlay: the broker cannot be brought to one of them.
+            NoBroker: it does not start with what they leave.
+            WireError: it ended by itself, or is silent.
+        """
+        runners: dict[int, ScenarioRunner] = {}
+        for level in range(max(map(ends_of, scenarios), default=0), 0, -1):
+            # Partitions that are taken only now have been through no other start, which changes the leader's epoch.
+            for at, each in enumerate(scenarios):
+                if ends_of(each) == level:
+                    runners[at] = self._runner(each)
+            together(_at_their_ends(runners.values()))
+            self._client = next(iter(runners.values())).client
+            self.renew(self._client)
+        for runner in runners.values():
+            assert self._client is not None
+            runner.client = self._client
+        return [runners[at] for at in range(len(scenarios))]
+
+    def _play(self, runner: ScenarioRunner, scenario: Scenario, *, stop: Stop | None = None) -> StepAnswers:
+        answers = runner.play(ON_DISK, stop=stop)
         self._client = runner.client
         if scenario.restarts():
             # Partitions that were there before have another leader epoch now.
@@ -254,7 +280,7 @@ class Recorder:
             partitions = self._partitions.take(settings(scenario, self._broker.release), number)
         except (BrokerError, NoBroker) as error:
             raise CannotPlay(f"no topic with these settings: {error}") from error
-        return ScenarioRunner(self._broker, self._client, scenario, partitions, self._wait_limits)
+        return ScenarioRunner(self._broker, self._client, scenario, partitions, self.wait_limits)
 
     def _restart(self) -> None:
         """A broker that is gone, or was lost, is started again."""
@@ -289,6 +315,11 @@ def can_share(scenario: Scenario) -> bool:
     ends = [step for step in scenario.steps if isinstance(step, Restart | Edit)]
     kinds = {isinstance(step, Restart) and step.clean for step in ends}
     return len(kinds) == 1 and not any(isinstance(step, Edit) and step.fatal for step in ends)
+
+
+def ends_of(scenario: Scenario) -> int:
+    """How many steps end the broker."""
+    return sum(isinstance(step, Restart | Edit) for step in scenario.steps)
 
 
 def is_clean(scenario: Scenario) -> bool:
@@ -331,6 +362,54 @@ def recorded(evidence: Evidence, requests: ScenarioRequest, release: str) -> Ans
     if line is None or line.sha256 != requests.sha256:
         return None
     return line.by_release().get(release)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedScenario:
+    """A scenario of the corpus with the recorded answers of a release."""
+
+    request: ScenarioRequest
+    answers: StepAnswers
+
+    @property
+    def id(self) -> str:
+        """Of the case."""
+        return self.request.id
+
+    @property
+    def digest(self) -> str:
+        """Of the case and its content, for the name of a file."""
+        return sha256(f"{self.id} {self.request.sha256}".encode()).hexdigest()[:20]
+
+    @property
+    def cleans(self) -> bool:
+        """Whether it waits for the cleaner."""
+        return any(isinstance(step, Clean) for step in self.request.scenario.steps)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a payload is too large to keep, and takes its time."""
+        return any(step.recipe is not msgspec.UNSET for step in self.request.scenario.produces())
+
+    def can_be_prepared(self) -> bool:
+        """Whether it ends the broker, which starts each time."""
+        steps = self.request.scenario.steps
+        return self.request.scenario.restarts() and not any(isinstance(step, Edit) and step.fatal for step in steps)
+
+    def difference(self, given: StepAnswers) -> str:
+        """How *given* differs from what is recorded; empty if it does not."""
+        return difference(self.answers[: len(given)], given, "masked") or difference(self.answers, given, "masked")
+
+    def is_wrong(self, given: Sequence[StepAnswer]) -> bool:
+        """Whether the last of *given* is not the answer that is recorded."""
+        return bool(difference(self.answers[len(given) - 1 : len(given)], tuple(given[-1:]), "masked"))
+
+
+def recorded_scenarios(cases: Iterable[Case], evidence: Evidence, release: str) -> Iterator[RecordedScenario]:
+    """The scenarios of *cases* with what *release* answered, where that is recorded."""
+    for each in scenario_requests(cases, release):
+        if answers := recorded(evidence, each, release):
+            yield RecordedScenario(each, answers)
 
 
 def record_answers(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -85,7 +86,7 @@ def _producers_of(data: bytes) -> set[int]:
 
 
 class Fresh:
-    """Hands out each partition once, and takes back those that stayed empty."""
+    """Hands out each partition once, to any thread, takes back those that stayed empty, and counts them in `taken`."""
 
     def __init__(
         self,
@@ -104,6 +105,8 @@ class Fresh:
         self._settings = settings
         self._names = count()
         self._left: dict[tuple[tuple[str, str], ...], list[TopicPartition]] = {}
+        self._lock = Lock()
+        self.taken = 0
 
     def take(self, config: Mapping[str, str], number: int = 1) -> list[TopicPartition]:
         """Partitions of topics with that *config*.
@@ -111,13 +114,15 @@ class Fresh:
         Raises:
             BrokerError: the broker does not take the settings.
         """
-        left = self._left.setdefault(tuple(sorted(config.items())), [])
-        while len(left) < number:
-            topic = f"{self._prefix}-{next(self._names)}"
-            self._topics.append(topic)
-            self._broker.create_topics({topic: self._at_once}, {**self._settings, **config})
-            left[:0] = [TopicPartition(topic, index) for index in reversed(range(self._at_once))]
-        return [left.pop() for _ in range(number)]
+        with self._lock:
+            left = self._left.setdefault(tuple(sorted(config.items())), [])
+            while len(left) < number:
+                topic = f"{self._prefix}-{next(self._names)}"
+                self._topics.append(topic)
+                self._broker.create_topics({topic: self._at_once}, {**self._settings, **config})
+                left[:0] = [TopicPartition(topic, index) for index in reversed(range(self._at_once))]
+            self.taken += number
+            return [left.pop() for _ in range(number)]
 
     def give_back(self, config: Mapping[str, str], partition: TopicPartition) -> None:
         """*partition* is still empty."""
@@ -126,10 +131,12 @@ class Fresh:
 
 # Seconds for a marker to get from the coordinator to the partition.
 MARKER_LIMIT: Final = 10.0
+CLEANER_LIMIT: Final = 5.0
 IMPATIENT: Final = 0.2
 # Seconds until a request without records is taken for one that is never answered.
 NULL_LIMIT: Final = 3.0
 RETENTION: Final = "delete.retention.ms"
+LARGEST_BATCH: Final = "max.message.bytes"
 
 
 class CannotPlay(Exception):
@@ -138,12 +145,14 @@ class CannotPlay(Exception):
 
 @dataclass(slots=True)
 class WaitLimits:
-    """How long a marker (in seconds) and a fetch (in milliseconds) may wait; shared by all played to one broker.
+    """How long a marker and the cleaner (in seconds), and a fetch (in milliseconds) may take; shared by all played.
 
-    A fetch that may wait demands no bytes, so Kafka answers it at once, too.
+    A fetch that may wait demands no bytes, so Kafka answers it at once, too.  A cleaner that has not begun by then
+    keeps away from the partition (CLN-24, CLN-25).
     """
 
     seconds: float = MARKER_LIMIT
+    cleaner: float = CLEANER_LIMIT
     fetch_ms: int = 0
 
     def fetch_fields(self) -> dict[str, int]:
@@ -163,7 +172,7 @@ class ScenarioRunner:
         wait_limits: WaitLimits | None = None,
     ) -> None:
         """*partitions* are empty; the second is for payloads that go beside others."""
-        self._wait_limits = wait_limits or WaitLimits()
+        self.wait_limits = wait_limits or WaitLimits()
         self.broker = broker
         self.client = client
         self.partition, *self._beside = partitions
@@ -177,18 +186,26 @@ class ScenarioRunner:
         normal = Normal(now_ms(), {})
         self.normal = normal if retention is None else replace(normal, retention=int(retention))
 
-    def play(self, more: Ways | None = None) -> tuple[StepAnswer, ...]:
-        """The answers to all steps; *more* are ways to carry out further kinds of steps.
+    @property
+    def largest_batch(self) -> int | None:
+        """The largest batch that the scenario's topic takes, where it says so."""
+        largest = self._scenario.config.get(LARGEST_BATCH)
+        return None if largest is None else int(largest)
+
+    def play(self, more: Ways | None = None, *, stop: Stop | None = None) -> tuple[StepAnswer, ...]:
+        """The answers to all steps, or to those before *stop* is true of the last one.
+
+        *more* are ways to carry out further kinds of steps.
 
         Raises:
             CannotPlay: a step that is not for this broker.
             WireError: the broker is gone, or does not answer.
         """
-        assert self.play_until((), more) is None
+        self.play_until((), more, stop=stop)
         return tuple(self.answers)
 
-    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None) -> Step | None:
-        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end.
+    def play_until(self, kinds: tuple[type, ...], more: Ways | None = None, *, stop: Stop | None = None) -> Step | None:
+        """Play up to the next step of *kinds*, which is given and left to the caller; None at the end, or at *stop*.
 
         Raises:
             CannotPlay: a step that is not for this broker.
@@ -199,6 +216,8 @@ class ScenarioRunner:
             if isinstance(step, kinds):
                 return step
             self.answers.append(self._answer(ways, step))
+            if stop is not None and stop(self.answers):
+                return None
         return None
 
     def _answer(self, ways: Ways, step: Step) -> StepAnswer:
@@ -276,7 +295,7 @@ class ScenarioRunner:
 
     def _fetch(self, offset: int, version: int, isolation: int = 0, **fields: Any) -> Fetched | ConnectionClosed:
         version = min(version, self.client.newest(tables.FETCH))
-        fields |= self._wait_limits.fetch_fields()
+        fields |= self.wait_limits.fetch_fields()
         given = self.client.fetch({self.partition: offset}, version, isolation_level=isolation, **fields)
         return given if isinstance(given, ConnectionClosed) else _of(self.partition, given, "Fetch")
 
@@ -319,12 +338,12 @@ class ScenarioRunner:
         producer = self._producers[step.producer]
         name = self._transactional_id(step.producer)
         self._producers[step.producer] = send_end_transaction(self.client, name, producer, commit=step.commit)
-        limit = time.monotonic() + self._wait_limits.seconds
+        limit = time.monotonic() + self.wait_limits.seconds
         while not (marker := self.added()) and time.monotonic() < limit:
             time.sleep(PAUSE)
         if not marker:
             # A broker that writes none will write none the next time.
-            self._wait_limits.seconds = IMPATIENT
+            self.wait_limits.seconds = IMPATIENT
         return StepAnswer(data=marker)
 
     def write_marker(self, step: WriteMarker) -> StepAnswer:
@@ -359,6 +378,7 @@ class ScenarioRunner:
         return StepAnswer(base_offset=self.client.offset(self.partition, step.timestamp, ISOLATION[step.isolation]))
 
 
+Stop = Callable[[Sequence[StepAnswer]], bool]
 Ways = Mapping[type, Callable[[ScenarioRunner, Any], StepAnswer]]
 _WAYS: Final[Ways] = {
     Produce: ScenarioRunner.produce,

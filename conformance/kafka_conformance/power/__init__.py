@@ -6,13 +6,17 @@ differs from that on the unchanged implementation.  Each implementation is a `Mu
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from queue import SimpleQueue
+from threading import Thread
 from typing import Final, Protocol, cast, runtime_checkable
 
-from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantResult
+from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantCode, MutantResult
 
 
 class MutationTarget(Protocol):
@@ -34,6 +38,61 @@ class CoverageTarget(MutationTarget, Protocol):
 
     def coverage(self) -> Iterator[MethodCoverage]:
         """Branch coverage of each method that the corpus enters."""
+
+
+class ThreadedPlayer(Protocol):
+    """Plays mutants one after the other, beside others of its kind; see `side_by_side`."""
+
+    def results(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
+        """The result of each of *mutants*, which come with their code, in any order."""
+
+    def end(self) -> None:
+        """Have `results` fail soon, which runs in another thread."""
+
+
+def side_by_side(players: Sequence[ThreadedPlayer], todo: deque[MutantCode]) -> Generator[MutantResult, None, None]:
+    """The results of *players*, each in a thread of its own, which take mutants from *todo*."""
+    found: SimpleQueue[MutantResult | BaseException | None] = SimpleQueue()
+    threads = [Thread(target=_play_all, args=(each, todo, found), daemon=True) for each in players]
+    try:
+        for thread in threads:
+            thread.start()
+        running = len(threads)
+        while running:
+            result = found.get()
+            if isinstance(result, BaseException):
+                raise result
+            if result is None:
+                running -= 1
+            else:
+                yield result
+    finally:
+        todo.clear()
+        for player in players:
+            player.end()
+        for thread in threads:
+            thread.join()
+
+
+def _play_all(
+    player: ThreadedPlayer,
+    todo: deque[MutantCode],
+    found: SimpleQueue[MutantResult | BaseException | None],
+) -> None:
+    """Put the results of what *player* takes from *todo*, or its failure, and at last None."""
+
+    def taken() -> Iterator[MutantCode]:
+        with suppress(IndexError):
+            while True:
+                yield todo.popleft()
+
+    try:
+        for result in player.results(taken()):
+            found.put(result)
+    except BaseException as error:
+        found.put(error)
+    finally:
+        found.put(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +120,12 @@ TARGETS: Final[dict[str, TargetEntry]] = {
         "Apache Kafka's broker: `LogValidator`, `ProducerAppendInfo`, `ProducerStateManager`,"
         " `ProducerStateEntry`, `Cleaner`, `LogSegment`, and `MemoryRecords` with its filter. PIT makes the"
         " mutants, as for the client. A real broker of the release runs, and an agent in it replaces the code of"
-        " one class while it runs. The scenarios that reach the changed line, as JaCoCo says, are played over the"
-        " wire. A mutant is seen if an answer differs from the recorded one (error code, offsets, times, and bytes"
-        " stored, fetched, or left by cleaner and recovery) and does not differ without the mutant. Where a"
-        " scenario restarts the broker, it starts with the mutant. Kafka 4.x has no down-conversion any more.",
+        " classes while it runs. The scenarios that reach the changed line, as JaCoCo says, are played over the"
+        " wire: the first ones to a mutant alone, the others to mutants of different classes together, and what then"
+        " differs to each alone. A mutant is seen if an answer differs from the recorded one (error code, offsets,"
+        " times, and bytes stored, fetched, or left by cleaner and recovery) and does not differ without the mutant."
+        " Where a scenario restarts the broker, it starts with the mutant, if the class then has a part in it. Kafka"
+        " 4.x has no down-conversion any more.",
     ),
     "kafka-python": TargetEntry(
         "kafka_conformance.power.python:kafka_python",

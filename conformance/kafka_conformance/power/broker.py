@@ -1,86 +1,74 @@
 """The target `java-broker`: mutants of a real broker's log classes, and what the corpus' scenarios see of them.
 
-A broker of the newest release runs with an agent that replaces the code of one class while the broker runs.  The
+A broker of the newest release runs with an agent that replaces the code of classes while the broker runs.  The
 scenarios of the corpus are played over the wire, as for recorded answers, and a mutant is seen if an answer differs
-from the recorded one: error code, offsets, times, bytes stored, fetched, or left by cleaner and recovery.  Where a
-restart is part of the scenario, the broker starts with the replaced class.
-
-JaCoCo's agent says once which lines each scenario reaches, so a mutant gets only those that can see it.
+from the recorded one: error code, offsets, times, bytes stored, fetched, or left by cleaner and recovery.  JaCoCo's
+agent says which lines each scenario reaches, so a mutant gets only those that can see it.
 """
 
 from __future__ import annotations
 
 import random
 import socket
-import subprocess
 import tempfile
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from threading import Lock
-from typing import Any, Final, Self, TextIO
+from typing import Final, Self, TextIO
 
 import msgspec
 
 from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
-from kafka_brokers.jvm import HOST, Here, JvmBroker
-from kafka_brokers.releases import Release, find_release
+from kafka_brokers.jvm import HOST, JvmBroker
+from kafka_brokers.releases import find_release
+from kafka_brokers.scenarios.disk import ON_DISK
 from kafka_brokers.scenarios.recorder import (
     AnswerFile,
+    RecordedScenario,
     Recorder,
-    ScenarioRequest,
     StepAnswers,
     can_share,
-    scenario_requests,
+    is_clean,
+    recorded_scenarios,
 )
-from kafka_brokers.scenarios.runner import CannotPlay, Fresh
+from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
 from kafka_brokers.wire import Client, WireError
 from kafka_conformance.judge.reach import CONFIG
+from kafka_conformance.power import side_by_side
+from kafka_conformance.power.java import JavaTools, broker_tools
 from kafka_conformance.power.results import (
     MOST_CASES,
     CodeMutant,
     MethodCoverage,
+    MutantCode,
     MutantResult,
     MutantStatus,
     mutant_result,
+    of_different_classes,
 )
-from kafka_conformance.testees.connection import CannotRun
-from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee
-from kafka_corpus.answer_diff import difference
 from kafka_corpus.evidence import load_evidence
-from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Dump
+from kafka_corpus.scenario import NEWEST_RELEASE, Dump
 from kafka_corpus.vector_format import CODEC_OPS, OPS
 from kafka_corpus.vectors import load_vectors, package_root
 
 _LOG: Final = "org.apache.kafka.storage.internals.log."
 _RECORD: Final = "org.apache.kafka.common.record.internal."
+_STATEFUL: Final = ("LogSegment", "ProducerAppendInfo", "ProducerStateManager", "ProducerStateEntry")
 CLASSES: Final = (
-    *(
-        _LOG + name
-        for name in (
-            "LogValidator",
-            "ProducerAppendInfo",
-            "ProducerStateManager",
-            "ProducerStateEntry",
-            "Cleaner",
-            "Cleaner$1",
-            "LogSegment",
-        )
-    ),
-    _RECORD + "MemoryRecords",
-    _RECORD + "MemoryRecords$RecordFilter",
+    *(_LOG + name for name in ("LogValidator", *_STATEFUL[1:], "Cleaner", "Cleaner$1", _STATEFUL[0])),
+    *(_RECORD + name for name in ("MemoryRecords", "MemoryRecords$RecordFilter")),
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
-# Seconds.  A request to a mutant that takes longer is tried once more with the second limit.
-QUIET_LIMIT: Final = 10.0
-SURE_LIMIT: Final = 15.0
+# Seconds for a request, a marker, or the cleaner: at first, in a start with a mutant, and before time is ruled out.
+FIRST_LIMIT, QUIET_LIMIT, SURE_LIMIT = 4.0, 10.0, 12.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
 MOST_PARTITIONS: Final = 2_000
@@ -88,116 +76,92 @@ AT_ONCE: Final = 32
 # Scenarios for one mutant: one of each case function, and more of each until there are so many.
 MOST_SCENARIOS: Final = 500
 MOST_CLEANED: Final = 80
-# The first of these are played one by one, and then so many at once: most of a survivor's time is spent waiting.
-ALONE: Final = 8
-PLAYERS: Final = 6
-# Mutants that wait for scenarios with a restart: what is not played yet is lost when a run is stopped.
-MOST_LATER: Final = 16
+# The first of these are played one by one, and then so many at once, since most of the time is spent waiting.
+ALONE, PLAYERS = 8, 6
+# Mutants that wait until they are played together, and then for restarts; what waits is lost when a run is stopped.
+MOST_PENDING: Final = 24
+MOST_LATER: Final = 24
+# Mutants that one broker plays what follows a restart to.
+COPIES: Final = 16
+# Brokers that run at the same time: one starts, or waits, while the other is busy.
+BROKERS: Final = 2
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
+# What these write before a restart, and read when a broker starts, shows after it.
+STATEFUL: Final = frozenset(_LOG + name for name in _STATEFUL)
 # Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
 MOST_STARTS: Final = 30
-# What all scenarios with a restart reach is measured together: a broker recovers everything when it starts.
-RESTARTS: Final = "restarts"
+# Names of measurements: of a start, in which a broker recovers the logs of all scenarios, and of what follows it.
+START: Final = "start-"
+AFTER: Final = "after-"
+MEASURED: Final = ".exec"
 SILENCE: Final = "no answer"
+# Measurements, and an archive of classes.
+KEPT: Final = jars.cache_directory().parent / "power"
 # A broker that runs for minutes only: the first compiler is enough.
 QUICK: Final = ("-XX:TieredStopAtLevel=1",)
 
 
-@dataclass(frozen=True, slots=True)
-class JavaTools:
-    """The built Java programs: the agent's jar, and the class path of the others."""
-
-    agent: Path
-    class_path: str
-    coverage_agent: Path
-
-    def lines(self, main: str, *arguments: str, text: str = "") -> list[str]:
-        """The output of a program by lines.  Raises `NoBroker` if it fails."""
-        release = find_release(NEWEST_RELEASE)
-        path = f"{self.class_path}:{jars.provide(release) / '*'}"
-        command = [jvm.find_java(release).program, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, main, *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise NoBroker(f"{main} failed", log=done.stderr[-2000:])
-        return done.stdout.splitlines()
+@cache
+def archived_classes() -> tuple[str, ...]:
+    """A flag for Java that maps a broker's classes from a file, with which it starts sooner; the file is made once."""
+    release = find_release(NEWEST_RELEASE)
+    facts = repr((jvm.find_java(release), jars.provide(release).name, QUICK))
+    path = KEPT / f"classes-{sha256(facts.encode()).hexdigest()[:12]}.jsa"
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(NoBroker, OSError):
+            jvm.archive_classes(release, QUICK, path)
+    return (f"-XX:SharedArchiveFile={path}",) if path.is_file() else ()
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
-    """A scenario of the corpus with the recorded answers of the release."""
+class PlayOutcome:
+    """How answers differ from what is recorded, `SILENCE` or empty; after so many seconds, of a limit for each wait."""
 
-    request: ScenarioRequest
-    answers: StepAnswers
-
-    @property
-    def id(self) -> str:
-        """Of the case."""
-        return self.request.id
+    differs: str
+    seconds: float
+    limit: float
 
     @property
-    def cleans(self) -> bool:
-        """Whether it waits for the cleaner."""
-        return any(isinstance(step, Clean) for step in self.request.scenario.steps)
-
-    def difference(self, given: StepAnswers) -> str:
-        """How *given* differs from what is recorded; empty if it does not."""
-        return difference(self.answers, given, "masked")
+    def waited(self) -> bool:
+        """Whether something may have taken too long."""
+        return self.differs is SILENCE or self.seconds >= self.limit
 
 
 class QuietBroker(JvmBroker):
-    """A broker whose clients wait `limit` seconds for an answer, and which calls `before_end` before it is ended."""
+    """A broker whose clients wait `limit` seconds, and which calls `after_start` when it has been started again."""
 
     limit = QUIET_LIMIT
     starts_left = MOST_STARTS
 
     def __init__(self, flags: Sequence[str]) -> None:
         """Start it with *flags* for Java."""
-        self.before_end: Callable[[], None] = _nothing
-        super().__init__(find_release(NEWEST_RELEASE), _place, config=CONFIG, flags=(*QUICK, *flags))
+        self.after_start: Callable[[], None] | None = None
+        flags = (*QUICK, *archived_classes(), *flags)
+        super().__init__(find_release(NEWEST_RELEASE), jvm.place_here, config=CONFIG, flags=flags)
 
     def client(self) -> Client:
         """A new connection to it."""
         return Client(self.bootstrap, time_limit=self.limit, ranges=self._release.versions)
 
-    def kill(self) -> None:
-        """As `JvmBroker`."""
-        self.before_end()
-        super().kill()
+    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+        """As `JvmBroker`, with more time than a mutant gets."""
+        with Client(self.bootstrap, time_limit=SURE_LIMIT, ranges=self._release.versions) as client:
+            client.create_topics(topics, config)
 
     def restart(self, *, clean: bool = False) -> None:
         """As `JvmBroker`, but not more often than `MOST_STARTS`."""
         if not self.starts_left:
             raise NoBroker("the broker was started too often")
         self.starts_left -= 1
-        self.before_end()
         super().restart(clean=clean)
-
-
-class CountedPartitions(Fresh):
-    """Unused partitions for several threads, which count how many were handed out."""
-
-    taken = 0
-
-    def __init__(self, broker: Broker, *, prefix: str) -> None:
-        """As `Fresh`."""
-        super().__init__(broker, prefix=prefix, at_once=AT_ONCE)
-        self._lock = Lock()
-
-    def take(self, config: Mapping[str, str], number: int = 1) -> list[Any]:
-        """As `Fresh`."""
-        with self._lock:
-            self.taken += number
-            return super().take(config, number)
-
-    def give_back(self, config: Mapping[str, str], partition: Any) -> None:
-        """As `Fresh`."""
-        with self._lock:
-            super().give_back(config, partition)
+        if self.after_start is not None:
+            self.after_start()
 
 
 class MutableBroker:
-    """A running broker in which one class is replaced at a time; a context manager."""
+    """A running broker in which classes are replaced; a context manager."""
 
     def __init__(self, tools: JavaTools, *, measured: bool = False) -> None:
         """Start it, with JaCoCo's agent if coverage is to be *measured*."""
@@ -211,14 +175,14 @@ class MutableBroker:
         self._open = ExitStack()
         self._port = 0
         self._lines: TextIO
-        self._partitions: list[CountedPartitions] = []
-        self._replaced: dict[str, Path] = {}
+        self._partitions: list[Fresh] = []
+        self.replaced: dict[str, Path] = {}
         self.recorder = Recorder(self.broker, fresh=self._fresh)
         self._players: list[Recorder] = []
         self._players_since = -1
 
-    def _fresh(self, broker: Broker, _start: int) -> CountedPartitions:
-        self._partitions.append(CountedPartitions(broker, prefix=f"case-{len(self._partitions)}"))
+    def _fresh(self, broker: Broker, _start: int) -> Fresh:
+        self._partitions.append(Fresh(broker, prefix=f"case-{len(self._partitions)}", at_once=AT_ONCE))
         return self._partitions[-1]
 
     def __enter__(self) -> Self:
@@ -243,20 +207,25 @@ class MutableBroker:
         if at_start:
             active.write_text("".join(f"{name}\n{code}\n" for name, code in codes.items()), encoding="utf-8")
         for name, code in codes.items():
-            if self._replaced.get(name) != code:
+            if self.replaced.get(name) != code:
                 self._command("replace", name, str(code))
-                self._replaced[name] = code
+                self.replaced[name] = code
 
-    def difference(self, scenario: Expected) -> str:
-        """How the answers to *scenario* differ from what is recorded; empty if they do not, or `SILENCE`."""
-        return _difference(self.recorder, scenario)
+    def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+        """The answers to *scenario* beside those that are recorded; *limit*: seconds for each wait."""
+        if self.broker.limit != limit:
+            self.broker.limit = limit
+            self.recorder.close()
+        began = time.monotonic()
+        differs = _difference(self.recorder, scenario, limit)
+        return PlayOutcome(differs, time.monotonic() - began, limit)
 
-    def differing(self, left: deque[Expected]) -> list[Expected]:
+    def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
         """Take scenarios from *left* and play several at once, until one differs from what is recorded; those that do.
 
         An answer that comes late may differ for that reason only: play what differs once more, by itself.
         """
-        found: list[Expected] = []
+        found: list[RecordedScenario] = []
 
         def play(recorder: Recorder) -> None:
             while not found:
@@ -264,7 +233,7 @@ class MutableBroker:
                     scenario = left.popleft()
                 except IndexError:
                     return
-                if _difference(recorder, scenario):
+                if _difference(recorder, scenario, SURE_LIMIT if scenario.cleans else FIRST_LIMIT):
                     found.append(scenario)
 
         with ThreadPoolExecutor(PLAYERS) as pool:
@@ -280,6 +249,17 @@ class MutableBroker:
             self._players = [Recorder(self.broker, fresh=lambda *_: partitions) for _ in range(PLAYERS)]
             self._players_since = self.recorder.renewals
         return self._players
+
+    def prepared(self, scenarios: Sequence[RecordedScenario], copies: int) -> list[dict[str, ScenarioRunner]]:
+        """Runners of *scenarios* by id, *copies* times, all past the last step that ends the broker.
+
+        Raises:
+            CannotPlay, NoBroker, OSError, WireError: they cannot be brought there.
+        """
+        self.broker.limit = SURE_LIMIT
+        self.recorder.close()
+        runners = iter(self.recorder.prepared([each.request.scenario for each in scenarios] * copies))
+        return [{each.id: next(runners) for each in scenarios} for _ in range(copies)]
 
     def is_worn(self) -> bool:
         """Whether it has so many partitions that a new broker is better."""
@@ -302,48 +282,50 @@ class MutableBroker:
             raise NoBroker(f"the agent could not {words[0]}: {answer}")
 
 
-def _difference(recorder: Recorder, scenario: Expected) -> str:
+def _difference(recorder: Recorder, scenario: RecordedScenario, limit: float) -> str:
+    # New ones for each scenario, since one that waited in vain makes the next ones impatient.
+    recorder.wait_limits = WaitLimits(seconds=limit, cleaner=limit)
+    differs = _compared(scenario, lambda: recorder.play(scenario.request.scenario, stop=scenario.is_wrong))
+    if differs is SILENCE:
+        recorder.close()
+    return differs
+
+
+def _rest_differs(runner: ScenarioRunner, scenario: RecordedScenario) -> str:
+    """How the answers differ when the steps that are left are played too."""
+    runner.wait_limits = WaitLimits(seconds=SURE_LIMIT, cleaner=SURE_LIMIT)
+    return _compared(scenario, lambda: runner.play(ON_DISK, stop=scenario.is_wrong))
+
+
+def _compared(scenario: RecordedScenario, play: Callable[[], StepAnswers]) -> str:
     try:
-        return scenario.difference(recorder.play(scenario.request.scenario))
+        return scenario.difference(play())
     except CannotPlay as error:
         return str(error)
     except (WireError, OSError):
-        recorder.close()
         return SILENCE
 
 
-def _nothing() -> None:
-    """Do nothing: the broker is not measured."""
-
-
-def _place(release: Release) -> Here:
-    return Here(jvm.find_java(release).program, jars.provide(release))
-
-
-def expected_scenarios() -> list[Expected]:
+def expected_scenarios() -> list[RecordedScenario]:
     """The scenarios of cases for brokers with recorded answers, but for DumpLogSegments, which is another program.
 
     Inputs of decode cases have recorded answers too, and take the same ways through a broker.
     """
-    evidence = load_evidence(package_root())
-    found = []
-    for request in scenario_requests(load_vectors(ops=BROKER_OPS), NEWEST_RELEASE):
-        line = evidence.get(request.id)
-        answers = line.by_release().get(NEWEST_RELEASE) if line and line.sha256 == request.sha256 else None
-        if answers and not any(isinstance(step, Dump) for step in request.scenario.steps):
-            found.append(Expected(request, answers))
-    return found
+    found = recorded_scenarios(load_vectors(ops=BROKER_OPS), load_evidence(package_root()), NEWEST_RELEASE)
+    return [each for each in found if not any(isinstance(step, Dump) for step in each.request.scenario.steps)]
 
 
-def _restarting(scenarios: Iterable[Expected]) -> list[Expected]:
-    return [each for each in scenarios if each.request.scenario.restarts()]
+def _restarting(scenarios: Iterable[RecordedScenario], *, restarts: bool = True) -> list[RecordedScenario]:
+    return [each for each in scenarios if each.request.scenario.restarts() is restarts]
 
 
-def _plain(scenarios: Iterable[Expected]) -> list[Expected]:
-    return [each for each in scenarios if not each.request.scenario.restarts()]
+def _plain(scenarios: Iterable[RecordedScenario]) -> list[RecordedScenario]:
+    return _restarting(scenarios, restarts=False)
 
 
-def play_restarts(running: MutableBroker, scenarios: Sequence[Expected]) -> Iterator[tuple[Expected, str]]:
+def play_restarts(
+    running: MutableBroker, scenarios: Sequence[RecordedScenario]
+) -> Iterator[tuple[RecordedScenario, str]]:
     """Play scenarios that end the broker, together where they can be; each with its difference.
 
     Raises:
@@ -357,52 +339,82 @@ def play_restarts(running: MutableBroker, scenarios: Sequence[Expected]) -> Iter
 
 
 class ReachedLines(msgspec.Struct, frozen=True):
-    """Lines of one class that a scenario reaches; `name` is its index among the plain ones, or `RESTARTS`."""
+    """Lines of one class that a scenario reaches.
+
+    `name` is the digest of a plain scenario, `AFTER` and that of one with a restart, or begins with `START`.
+    """
 
     name: str
     class_name: str
     lines: tuple[int, ...]
 
 
-def measure_scenarios(tools: JavaTools, scenarios: Sequence[Expected], folder: Path) -> None:
-    """Play *scenarios* with JaCoCo's agent, and leave `N.exec` for each plain one in *folder*, N being its index there.
+def measure_scenarios(tools: JavaTools, scenarios: Sequence[RecordedScenario], folder: Path) -> None:
+    """Play *scenarios* with JaCoCo's agent, but for those of which *folder* has a file.
 
-    Each process that scenarios with a restart end or leave has a file of its own.  A plain scenario that is not
-    answered as recorded leaves none.
+    A plain scenario leaves `DIGEST.exec`, and one with a restart `AFTER` before it, for what follows its last restart;
+    starts leave `START`, a digest of the scenarios with a restart, and a number.  What is not answered as recorded
+    leaves nothing.
     """
+    plain = [each for each in _plain(scenarios) if not (folder / f"{each.digest}{MEASURED}").is_file()]
+    other = folder / "other"
+    if plain:
+        with MutableBroker(tools, measured=True) as running:
+            for each in plain:
+                outcome = running.play(each, SURE_LIMIT)
+                running.measure(other if outcome.differs else folder / f"{each.digest}{MEASURED}")
+    restarting = [each for each in _restarting(scenarios) if each.can_be_prepared()]
+    prefix = _start_prefix(restarting)
+    if not restarting or (folder / f"{prefix}done{MEASURED}").is_file():
+        return
     with MutableBroker(tools, measured=True) as running:
-        for number, each in enumerate(_plain(scenarios)):
-            differs = running.difference(each)
-            running.measure(folder / ("other" if differs else f"{number}.exec"))
-    numbers = count()
-
-    def measure() -> None:
-        with suppress(OSError, NoBroker):  # it has ended
-            running.measure(folder / f"{RESTARTS}{next(numbers)}.exec")
-
-    with MutableBroker(tools, measured=True) as running:
-        running.broker.before_end = measure
-        list(play_restarts(running, _restarting(scenarios)))
-        measure()
+        numbers = count()
+        running.broker.after_start = lambda: running.measure(folder / f"{prefix}{next(numbers)}{MEASURED}")
+        for group in _prepared_groups(restarting):
+            (runners,) = running.prepared(group, 1)
+            running.measure(other)
+            for each in group:
+                differs = _rest_differs(runners[each.id], each)
+                running.measure(other if differs else folder / f"{AFTER}{each.digest}{MEASURED}")
+        (folder / f"{prefix}done{MEASURED}").touch()
 
 
-def covered_by(tools: JavaTools, scenarios: Sequence[Expected]) -> tuple[list[ReachedLines], list[MethodCoverage]]:
-    """Lines that each of *scenarios* reaches, and branches by method that they take; measured once, and kept.
+def _start_prefix(restarting: Iterable[RecordedScenario]) -> str:
+    return f"{START}{sha256(''.join(each.digest for each in restarting).encode()).hexdigest()[:12]}-"
+
+
+def _prepared_groups(restarting: Iterable[RecordedScenario]) -> list[list[RecordedScenario]]:
+    """Those that end the broker last as a crash does, and those that let it shut down."""
+    groups: dict[bool, list[RecordedScenario]] = {}
+    for each in restarting:
+        groups.setdefault(is_clean(each.request.scenario), []).append(each)
+    return list(groups.values())
+
+
+def covered_by(
+    tools: JavaTools, scenarios: Sequence[RecordedScenario]
+) -> tuple[list[ReachedLines], list[MethodCoverage]]:
+    """Lines that each of *scenarios* reaches, and branches by method that they take.
+
+    What was measured of a scenario is kept, so only those that are new or changed are played.
 
     Raises:
         NoBroker: the broker or a Java program cannot be started.
     """
-    facts = (NEWEST_RELEASE, CLASSES, [(each.id, each.request.sha256) for each in scenarios])
-    kept = (
-        jars.cache_directory().parent / "power" / f"java-broker-{sha256(repr(facts).encode()).hexdigest()[:12]}.ndjson"
-    )
+    folder = KEPT / f"java-broker-{sha256(repr((NEWEST_RELEASE, CLASSES)).encode()).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    measure_scenarios(tools, scenarios, folder)
+    names = {each.digest for each in _plain(scenarios)} | {AFTER + each.digest for each in _restarting(scenarios)}
+    prefix = _start_prefix(each for each in _restarting(scenarios) if each.can_be_prepared())
+    found = [each for each in folder.glob(f"*{MEASURED}") if each.stem in names or each.stem.startswith(prefix)]
+    kept = folder / f"{sha256(repr(sorted(each.stem for each in found)).encode()).hexdigest()}.ndjson"
     if not kept.is_file():
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="kafkaproof-power-", dir=kept.parent) as scratch:
-            measure_scenarios(tools, scenarios, Path(scratch))
-            text = "\n".join(tools.lines("BrokerCoverage", scratch, *CLASSES)) + "\n"
-            partial = Path(scratch) / "partial"
-            partial.write_text(text, encoding="utf-8")
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            for path in found:
+                if path.stat().st_size:
+                    (Path(scratch) / path.name).symlink_to(path)
+            partial = Path(scratch) / kept.name
+            partial.write_text("\n".join(tools.lines("BrokerCoverage", scratch, *CLASSES)), encoding="utf-8")
             partial.replace(kept)
     lines = kept.read_bytes().splitlines()
     reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith(b'{"name"')]
@@ -414,75 +426,145 @@ class MutantPlayer:
     """Plays to each mutant the scenarios that reach its line."""
 
     def __init__(
-        self, tools: JavaTools, scenarios: Sequence[Expected], reached: Iterable[ReachedLines], code: Path
+        self, tools: JavaTools, scenarios: Sequence[RecordedScenario], reached: Iterable[ReachedLines], code: Path
     ) -> None:
         """*code* is a folder with a class file for each unchanged class."""
         self._tools = tools
         self._code = code
-        self._plain, self._restarting = _plain(scenarios), _restarting(scenarios)
-        self._reaching: dict[tuple[str, int], list[Expected]] = {}
-        self._recovered: set[tuple[str, int]] = set()
+        self._restarting = _restarting(scenarios)
+        self._reaching: dict[tuple[str, int], list[RecordedScenario]] = {}
+        self._after: dict[tuple[str, int], list[RecordedScenario]] = {}
+        self._at_start: set[tuple[str, int]] = set()
+        plain = {each.digest: each for each in _plain(scenarios)}
+        after = {AFTER + each.digest: each for each in self._restarting}
         for each in reached:
-            for line in each.lines:
-                if each.name.startswith(RESTARTS):
-                    self._recovered.add((each.class_name, line))
+            for place in ((each.class_name, line) for line in each.lines):
+                if each.name.startswith(START):
+                    self._at_start.add(place)
+                elif each.name in after:
+                    self._after.setdefault(place, []).append(after[each.name])
                 else:
-                    self._reaching.setdefault((each.class_name, line), []).append(self._plain[int(each.name)])
+                    self._reaching.setdefault(place, []).append(plain[each.name])
         # What saw mutants of a method goes to the next ones first.
         self._saw: Counter[tuple[str, str]] = Counter()
         self._running: MutableBroker | None = None
+        self._is_ended = False
 
     def close(self) -> None:
-        """End the broker."""
+        """End the broker; another is started where one is needed."""
         if self._running is not None:
             self._running.close()
             self._running = None
 
+    def end(self) -> None:
+        """End the broker for good, also from another thread: whatever plays then raises `NoBroker`."""
+        self._is_ended = True
+        self.close()
+
     def _broker(self) -> MutableBroker:
+        if self._is_ended:
+            raise NoBroker("the run has ended")
         if self._running is not None and self._running.is_worn():
             self.close()
         if self._running is None:
             self._running = MutableBroker(self._tools)
         return self._running
 
+    def _only(self, codes: Mapping[str, Path]) -> MutableBroker:
+        """A broker with *codes* in place of the classes of that name, and with no other mutant."""
+        running = self._broker()
+        unchanged = {name: self._code / f"{name}.class" for name in running.replaced.keys() - codes.keys()}
+        try:
+            running.replace({**unchanged, **codes})
+        except (OSError, NoBroker):  # it has ended, as one does that cannot use its disk
+            self.close()
+            self._broker().replace(codes)
+        return self._broker()
+
     def is_reached(self, mutant: CodeMutant) -> bool:
         """Whether any scenario reaches its line."""
         place = mutant.class_name, mutant.line
-        return place in self._reaching or place in self._recovered
+        return place in self._reaching or place in self._after or place in self._at_start
+
+    def needs_start(self, mutant: CodeMutant) -> bool:
+        """Whether a broker that starts with it may show more of it than one in which it is put later."""
+        place = mutant.class_name, mutant.line
+        if mutant.class_name in STATEFUL:
+            return place in self._at_start or place in self._after
+        return place in self._at_start and place not in self._reaching and place not in self._after
 
     def needs_restarts(self, mutant: CodeMutant) -> bool:
-        """Whether scenarios with a restart may see more of it than others."""
+        """Whether what follows a restart may show more of it than other scenarios."""
         place = mutant.class_name, mutant.line
-        return place in self._recovered and (place not in self._reaching or mutant.class_name not in WITHOUT_STATE)
+        return place in self._after and (place not in self._reaching or mutant.class_name not in WITHOUT_STATE)
 
-    def result(self, mutant: CodeMutant, code: Path) -> MutantResult | None:
-        """The result if a scenario without a restart sees *mutant*, whose class file is *code*; None if none does.
+    def results(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
+        """The result of each mutant, which comes with its class file; those that are seen soon come first.
 
         Raises:
             NoBroker: a broker without a mutant cannot be started.
         """
-        for each in self._suspects(mutant, code):
-            if status := self._seen(mutant, code, each):
-                self._saw[mutant.method, each.id] += 1
-                return mutant_result(mutant, status, [each.id])
-        self._restore(self._broker(), mutant)
+        pending: list[MutantCode] = []
+        later: list[MutantCode] = []
+        for mutant, code in mutants:
+            if not self.is_reached(mutant):
+                yield mutant_result(mutant, "not-reached")
+            elif result := self.alone(mutant, code):
+                yield result
+            else:
+                pending.append((mutant, code))
+            if len(pending) == MOST_PENDING:
+                yield from self._sifted(pending, later)
+                pending.clear()
+            if len(later) >= MOST_LATER:
+                yield from self._restarted(later)
+                later.clear()
+        yield from self._sifted(pending, later)
+        yield from self._restarted(later)
+
+    def _sifted(self, pending: Sequence[MutantCode], later: list[MutantCode]) -> Iterator[MutantResult]:
+        for group in of_different_classes(pending):
+            for mutant, code, result in self.together(group):
+                if result is not None:
+                    yield result
+                elif self.needs_start(mutant) or self.needs_restarts(mutant):
+                    later.append((mutant, code))
+                else:
+                    yield mutant_result(mutant, "same-replies")
+
+    def _restarted(self, later: Sequence[MutantCode]) -> Iterator[MutantResult]:
+        self.close()
+        yield from self.after_restarts([each for each in later if not self.needs_start(each[0])])
+        yield from self.restarted_together([each for each in later if self.needs_start(each[0])])
+
+    def alone(self, mutant: CodeMutant, code: Path) -> MutantResult | None:
+        """The result if one of the first scenarios for *mutant* sees it; None if none does."""
+        for each in self.in_order(mutant)[:ALONE]:
+            if result := self._result_of(mutant, code, each):
+                return result
         return None
 
-    def _suspects(self, mutant: CodeMutant, code: Path) -> Iterator[Expected]:
-        """The first scenarios for *mutant*, and of all others those that differ when they are played together."""
-        order = self.in_order(mutant)
-        yield from order[:ALONE]
-        left = deque(order[ALONE:])
-        while left:
-            yield from self._changed(mutant, code).differing(left)
+    def together(self, group: Iterable[MutantCode]) -> Iterator[tuple[CodeMutant, Path, MutantResult | None]]:
+        """Each of *group*, which are of different classes, and its result if one of the other scenarios sees it.
 
-    def _changed(self, mutant: CodeMutant, code: Path) -> MutableBroker:
-        """A broker with *mutant*."""
-        if not self._replace(self._broker(), mutant.class_name, code):
-            self._broker().replace({mutant.class_name: code})
-        return self._broker()
+        All are in one broker while nothing differs; what differs then is played to each alone.
+        """
+        unseen = {mutant.class_name: (mutant, code) for mutant, code in group}
+        orders = {name: self.in_order(mutant)[ALONE:] for name, (mutant, _) in unseen.items()}
+        ids = {name: {each.id for each in order} for name, order in orders.items()}
+        every = {each.id: each for order in orders.values() for each in order}.values()
+        left = deque(sorted(every, key=lambda each: (each.is_large, each.cleans)))
+        while left and unseen:
+            running = self._only({name: code for name, (_, code) in unseen.items()})
+            for scenario in running.differing(left):
+                for name, (mutant, code) in list(unseen.items()):
+                    if scenario.id in ids[name] and (result := self._result_of(mutant, code, scenario)):
+                        del unseen[name]
+                        yield mutant, code, result
+            left = deque(each for each in left if any(each.id in ids[name] for name in unseen))
+        yield from ((mutant, code, None) for mutant, code in unseen.values())
 
-    def in_order(self, mutant: CodeMutant) -> list[Expected]:
+    def in_order(self, mutant: CodeMutant) -> list[RecordedScenario]:
         """Those that saw mutants of the method first, then one of each case function, the quick ones before others."""
         shuffled = list(self._reaching.get((mutant.class_name, mutant.line), ()))
         random.Random(mutant.method).shuffle(shuffled)
@@ -491,102 +573,176 @@ class MutantPlayer:
         for each in shuffled:
             name = each.id.partition("[")[0]
             rounds[name] += 1
-            ranked.append((-self._saw[mutant.method, each.id], each.cleans, rounds[name], each))
-        ranked.sort(key=lambda item: item[:3])
+            ranked.append((each.is_large, -self._saw[mutant.method, each.id], each.cleans, rounds[name], each))
+        ranked.sort(key=lambda item: item[:4])
         quick = [each for *_, each in ranked if not each.cleans][:MOST_SCENARIOS]
         return quick + [each for *_, each in ranked if each.cleans][:MOST_CLEANED]
 
-    def _restore(self, running: MutableBroker, mutant: CodeMutant) -> bool:
-        return self._replace(running, mutant.class_name, self._code / f"{mutant.class_name}.class")
-
-    def _replace(self, running: MutableBroker, name: str, code: Path) -> bool:
-        """Replace the class *name*; False if the broker has ended, as one does that cannot use its disk."""
-        try:
-            running.replace({name: code})
-        except (OSError, NoBroker):
-            self.close()
-            return False
-        return True
-
-    def _seen(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
-        """Whether *scenario* sees *mutant*; what differs must not differ without the mutant."""
-        running = self._changed(mutant, code)
-        differs = running.difference(scenario)
-        if not differs:
+    def _result_of(self, mutant: CodeMutant, code: Path, scenario: RecordedScenario) -> MutantResult | None:
+        status = self._seen({mutant.class_name: code}, scenario)
+        if status is None:
             return None
-        if scenario.cleans and not running.difference(scenario):
+        self._saw[mutant.method, scenario.id] += 1
+        return mutant_result(mutant, status, [scenario.id])
+
+    def _seen(self, codes: Mapping[str, Path], scenario: RecordedScenario) -> MutantStatus | None:
+        """Whether *scenario* sees a mutant; what differs must not differ without the mutant."""
+        outcome = self._only(codes).play(scenario)
+        if not outcome.differs:
+            return None
+        if scenario.cleans and not outcome.waited and not self._only(codes).play(scenario).differs:
             return None  # the cleaner's rounds depend on the clock
-        if differs is SILENCE:  # from now on this broker gets more time
-            running.broker.limit = SURE_LIMIT
-            running.recorder.close()
-        if self._restore(running, mutant) and not running.difference(scenario):
-            return "seen" if differs is not SILENCE else self._seen_in_time(mutant, code, scenario)
-        # The broker may be damaged, or slow: once more with a new one and a longer time limit.
-        self.close()
-        running = self._broker()
-        running.broker.limit = SURE_LIMIT
-        if running.difference(scenario):
-            return None  # it is not answered as recorded without a mutant either
-        running.replace({mutant.class_name: code})
-        differs = running.difference(scenario)
-        self.close()
-        return None if not differs else "hang" if differs is SILENCE else "seen"
-
-    def _seen_in_time(self, mutant: CodeMutant, code: Path, scenario: Expected) -> MutantStatus | None:
-        """Whether *scenario* sees *mutant* on the broker at hand, which answers it without the mutant."""
-        differs = self._changed(mutant, code).difference(scenario)
-        if differs is SILENCE:
+        without = self._only({}).play(scenario)
+        if without.differs:
+            self.close()  # it may be damaged: once more with a new one
+            without = self._only({}).play(scenario, SURE_LIMIT)
+            if without.differs:
+                return None  # it is not answered as recorded without a mutant either
+        elif not outcome.waited:
+            return "seen"
+        # It may only have been slow; what it was slow in may be a new topic.
+        self._only(codes).recorder.renew()
+        outcome = self._only(codes).play(scenario, SURE_LIMIT)
+        if outcome.differs is SILENCE:
             self.close()  # a request may run for ever
-            return "hang"
-        return "seen" if differs else None
+        return None if not outcome.differs else "hang" if outcome.differs is SILENCE else "seen"
 
-    def restarted_together(self, mutants: Sequence[tuple[CodeMutant, Path]]) -> Iterator[MutantResult]:
-        """The results after scenarios with a restart.
+    def after_restarts(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
+        """The results after what follows restarts, where the broker starts without a mutant.
 
-        Mutants of different classes are in one broker: mostly none of them is seen, and if one is, each plays alone.
+        Each mutant gets partitions of its own, on which one broker has played all scenarios up to there.
         """
-        left = list(mutants)
-        while left:
-            group = list({mutant.class_name: (mutant, code) for mutant, code in reversed(left)}.values())
-            left = [each for each in left if each not in group]
-            if len(group) > 1 and self._differing({mutant.class_name: code for mutant, code in group}) == []:
-                self.close()
-                yield from (mutant_result(mutant, "same-replies") for mutant, _ in group)
-            else:
-                self.close()
-                yield from (self.restarted(*each) for each in group)
+        unseen = {mutant.key: (mutant, code) for mutant, code in mutants}
+        for group in _prepared_groups(each for each in self._restarting if each.can_be_prepared()):
+            ids = {each.id for each in group}
+            wanted = {
+                key: [each for each in self._after[mutant.class_name, mutant.line] if each.id in ids]
+                for key, (mutant, _) in unseen.items()
+            }
+            left = [key for key in unseen if wanted[key]]
+            while left:
+                chunk, left = left[:COPIES], left[COPIES:]
+                found = self._prepared_results([unseen[key] for key in chunk], [wanted[key] for key in chunk])
+                for result in found:
+                    del unseen[result.key]
+                    yield result
+        yield from (mutant_result(mutant, "same-replies") for mutant, _ in unseen.values())
 
-    def restarted(self, mutant: CodeMutant, code: Path) -> MutantResult:
-        """The result after scenarios with a restart, in which the broker starts with *mutant*."""
-        differing = self._differing({mutant.class_name: code})
+    def _prepared_results(
+        self, mutants: Sequence[MutantCode], wanted: Sequence[Sequence[RecordedScenario]]
+    ) -> Iterator[MutantResult]:
+        """The results of those of *mutants* that one of their *wanted* scenarios sees after its last restart."""
+        scenarios = list({each.id: each for several in wanted for each in several}.values())
+        try:
+            running = self._only({})
+            running.broker.starts_left = MOST_STARTS
+            plain, *copies = running.prepared(scenarios, 1 + len(mutants))
+        except (CannotPlay, NoBroker, WireError, OSError):
+            self.close()
+            yield from self._alone_from_the_start(mutants)
+            return
+        right: dict[str, bool] = {}  # whether a scenario is answered as recorded without a mutant
+        for at, ((mutant, code), runners) in enumerate(zip(mutants, copies, strict=True)):
+            try:
+                seen = self._seen_after(running, {mutant.class_name: code}, wanted[at], runners, plain, right)
+            except (NoBroker, WireError, OSError):
+                self.close()  # the broker is lost, and with it what was prepared
+                yield from self._alone_from_the_start(mutants[at:])
+                return
+            if seen:
+                yield mutant_result(mutant, "seen", [seen])
+        self.close()
+
+    def _seen_after(
+        self,
+        running: MutableBroker,
+        codes: Mapping[str, Path],
+        scenarios: Iterable[RecordedScenario],
+        runners: Mapping[str, ScenarioRunner],
+        plain: Mapping[str, ScenarioRunner],
+        right: dict[str, bool],
+    ) -> str:
+        """The id of the first of *scenarios* that sees the mutant, or an empty string."""
+        unchanged = {name: self._code / f"{name}.class" for name in {*running.replaced, *codes}}
+        running.replace({**unchanged, **codes})
+        with running.broker.client() as client:
+            for each in scenarios:
+                runners[each.id].client = client
+                if _rest_differs(runners[each.id], each):
+                    if each.id not in right:
+                        running.replace(unchanged)
+                        with running.broker.client() as plain[each.id].client:
+                            right[each.id] = not _rest_differs(plain[each.id], each)
+                        running.replace(codes)
+                    if right[each.id]:
+                        return each.id
+        return ""
+
+    def _alone_from_the_start(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
+        results = (self.restarted(*each) for each in mutants)
+        yield from (each for each in results if each.status != "same-replies")
+
+    def restarted_together(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
+        """The results after scenarios with a restart, in which the broker starts with mutants.
+
+        Mutants of different classes are in one broker.  If a scenario sees them, those that it sees alone are seen,
+        and the others are played together again.
+        """
+        for group in of_different_classes(mutants):
+            yield from self._together_from_the_start(group)
+
+    def _together_from_the_start(self, group: Sequence[MutantCode]) -> Iterator[MutantResult]:
+        found = self._differing({mutant.class_name: code for mutant, code in group}) if len(group) > 1 else None
+        self.close()
+        if found == []:
+            yield from (mutant_result(mutant, "same-replies") for mutant, _ in group)
+            return
+        alone = [self.restarted(*each, scenarios=found[:MOST_CASES]) for each in group] if found else []
+        seen = {each.key for each in alone if each.status != "same-replies"}
+        yield from (each for each in alone if each.key in seen)
+        if seen:
+            yield from self._together_from_the_start([each for each in group if each[0].key not in seen])
+        else:
+            yield from (self.restarted(*each) for each in group)
+
+    def restarted(
+        self, mutant: CodeMutant, code: Path, scenarios: Sequence[RecordedScenario] | None = None
+    ) -> MutantResult:
+        """The result after *scenarios* with a restart, or all of them, in which the broker starts with *mutant*."""
+        codes = {mutant.class_name: code}
+        differing = self._differing(codes, scenarios)
         if differing is None:  # a start may fail by chance
-            differing = self._differing({mutant.class_name: code})
+            differing = self._differing(codes, scenarios)
         if differing is None:
             return mutant_result(mutant, "hang", [self._restarting[0].id])
+        self.close()
         if differing:
-            self.close()
             differing = self._without_mutant(differing)
-        else:
-            self._restore(self._broker(), mutant)
         return mutant_result(mutant, "seen" if differing else "same-replies", [each.id for each in differing])
 
-    def _differing(self, codes: Mapping[str, Path]) -> list[Expected] | None:
-        """The scenarios with a restart that a mutant does not answer as recorded; None if the broker does not start."""
-        running = self._broker()
-        running.broker.starts_left = MOST_STARTS
-        shared = [each for each in self._restarting if can_share(each.request.scenario)]
-        alone = [each for each in self._restarting if each not in shared]
+    def _differing(
+        self, codes: Mapping[str, Path], scenarios: Sequence[RecordedScenario] | None = None
+    ) -> list[RecordedScenario] | None:
+        """Those of *scenarios* that mutants do not answer as recorded; None if the broker does not start."""
+        every = self._restarting if scenarios is None else scenarios
+        shared = [each for each in every if can_share(each.request.scenario)]
+        alone = [each for each in every if not can_share(each.request.scenario)]
         try:
+            running = self._only({})
+            running.broker.starts_left = MOST_STARTS
+            running.broker.limit = QUIET_LIMIT
+            running.recorder.close()
+            running.recorder.wait_limits = WaitLimits()
             running.replace(codes, at_start=True)
-            for scenarios in (shared, alone):  # those that need starts of their own only if no other sees it
-                if found := [each for each, differs in play_restarts(running, scenarios) if differs]:
+            for several in (shared, alone):  # those that need starts of their own only if no other sees it
+                if found := [each for each, differs in play_restarts(running, several) if differs]:
                     return found
         except (OSError, NoBroker):
             self.close()
             return None
         return []
 
-    def _without_mutant(self, scenarios: Sequence[Expected]) -> list[Expected]:
+    def _without_mutant(self, scenarios: Sequence[RecordedScenario]) -> list[RecordedScenario]:
         """The first of *scenarios* that are answered as recorded without a mutant."""
         for at in range(0, len(scenarios), MOST_CASES):
             running = self._broker()
@@ -598,33 +754,13 @@ class MutantPlayer:
         return []
 
 
-_MAVEN: Final = ("mvn", "-B", "-q", "-C", "-Dstyle.color=never", "-Dbuilt={build}", "package")
-RECIPE: Final = BuildRecipe(
-    name="power-java-broker",
-    project="power-java-broker",
-    about="PIT and JaCoCo for a broker",
-    language="java",
-    version=NEWEST_RELEASE,
-    folder=Path(__file__).parent / "java_broker",
-    sources=("BrokerAgent.java", "BrokerCoverage.java", "BrokerMutants.java", "pom.xml", "agent.mf"),
-    programs=("mvn", "javac", "jar", "java"),
-    build=(_MAVEN, ("jar", "cfm", "{build}/agent.jar", "agent.mf", "-C", "{build}/classes", ".")),
-    run=(),
-)
-
-
 class JavaBroker:
     """The target: see `MutationTarget`."""
 
     @cached_property
     def tools(self) -> JavaTools:
         """The Java programs, built on first use.  Raises `CannotRun`."""
-        try:
-            built = build_testee(RECIPE)
-        except BuildError as error:
-            raise CannotRun(f"the mutants of java-broker cannot be built: {error}") from error
-        (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
-        return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)
+        return broker_tools()
 
     def version(self) -> str:
         """The release."""
@@ -644,22 +780,10 @@ class JavaBroker:
         reached, _ = covered_by(self.tools, scenarios)
         with tempfile.TemporaryDirectory(prefix="kafkaproof-power-") as scratch:
             code = self.class_files(mutants, Path(scratch))
-            player = MutantPlayer(self.tools, scenarios, reached, Path(scratch))
-            with closing(player):
-                later = []
-                for each in mutants:
-                    if not player.is_reached(each):
-                        yield mutant_result(each, "not-reached")
-                    elif result := player.result(each, code[each.key]):
-                        yield result
-                    elif player.needs_restarts(each):
-                        later.append((each, code[each.key]))
-                    else:
-                        yield mutant_result(each, "same-replies")
-                    if len(later) == MOST_LATER or (later and each is mutants[-1]):
-                        player.close()
-                        yield from player.restarted_together(later)
-                        later.clear()
+            archived_classes()
+            players = [MutantPlayer(self.tools, scenarios, reached, Path(scratch)) for _ in range(BROKERS)]
+            todo = deque((each, code[each.key]) for each in mutants)
+            yield from side_by_side(players, todo)
 
     def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""

@@ -3,6 +3,8 @@
 `conformance/power/java` is a program that makes the mutants and answers the requests of the corpus with each of them,
 in a class loader of its own.  It runs the cases that reach the mutant's line, and prints the replies that differ from
 those of the unchanged classes.  The judge decides here whether a verdict differs.
+
+The Java programs that `power.broker` needs are built here, too.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -18,6 +21,9 @@ from typing import IO, Final
 
 import msgspec
 
+from kafka_brokers import jars, jvm
+from kafka_brokers.interface import NoBroker
+from kafka_brokers.releases import find_release
 from kafka_conformance.judge.observation import Garbled
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantResult, mutant_result
@@ -27,6 +33,7 @@ from kafka_conformance.testees.known import find_testee
 from kafka_conformance.testees.protocol import Stray, parse_reply
 from kafka_conformance.testees.recipe import BuildError, BuildRecipe, build_testee
 from kafka_corpus.case import Case, Recipe
+from kafka_corpus.scenario import NEWEST_RELEASE
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import load_vectors
 
@@ -245,3 +252,49 @@ class JavaProgram:
         self.ended = True
         sys.stderr.write("the Java program ended over a mutant and is started again\n")
         yield JavaState(state="hang")
+
+
+# --- a broker ---------------------------------------------------------------------------------------------------
+
+_MAVEN: Final = ("mvn", "-B", "-q", "-C", "-Dstyle.color=never", "-Dbuilt={build}", "package")
+BROKER_RECIPE: Final = BuildRecipe(
+    name="power-java-broker",
+    project="power-java-broker",
+    about="PIT and JaCoCo for a broker",
+    language="java",
+    version=NEWEST_RELEASE,
+    folder=Path(__file__).parent / "java_broker",
+    sources=("BrokerAgent.java", "BrokerCoverage.java", "BrokerMutants.java", "pom.xml", "agent.mf"),
+    programs=("mvn", "javac", "jar", "java"),
+    build=(_MAVEN, ("jar", "cfm", "{build}/agent.jar", "agent.mf", "-C", "{build}/classes", ".")),
+    run=(),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaTools:
+    """The built Java programs: the agent's jar, and the class path of the others."""
+
+    agent: Path
+    class_path: str
+    coverage_agent: Path
+
+    def lines(self, main: str, *arguments: str, text: str = "") -> list[str]:
+        """The output of a program by lines.  Raises `NoBroker` if it fails."""
+        release = find_release(NEWEST_RELEASE)
+        path = f"{self.class_path}:{jars.provide(release) / '*'}"
+        command = [jvm.find_java(release).program, "-Xmx512m", "-XX:+UseSerialGC", "-cp", path, main, *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise NoBroker(f"{main} failed", log=done.stderr[-2000:])
+        return done.stdout.splitlines()
+
+
+def broker_tools() -> JavaTools:
+    """The Java programs for a broker, built if they are not.  Raises `CannotRun`."""
+    try:
+        built = build_testee(BROKER_RECIPE)
+    except BuildError as error:
+        raise CannotRun(f"the mutants of java-broker cannot be built: {error}") from error
+    (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
+    return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)

@@ -67,6 +67,21 @@ class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.class_name, self.method, self.line, self.mutator, self.index
 
 
+# A mutant and the file of its code.
+MutantCode = tuple[CodeMutant, Path]
+
+
+def of_different_classes(mutants: Iterable[MutantCode]) -> list[list[MutantCode]]:
+    """*mutants* in groups in which each class is there once."""
+    groups: list[dict[str, MutantCode]] = []
+    for mutant, code in mutants:
+        group = next((each for each in groups if mutant.class_name not in each), None)
+        if group is None:
+            groups.append(group := {})
+        group[mutant.class_name] = mutant, code
+    return [list(each.values()) for each in groups]
+
+
 class MutantResult(CodeMutant, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The result of the corpus on a mutant.
 

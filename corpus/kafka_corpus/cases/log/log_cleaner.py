@@ -183,3 +183,33 @@ def rewritten_twice() -> Draft:
         cleans(on_disk(*first[1:3], base_offset=0, last_offset=3), on_disk(second), on_disk(third)),
         config=AT_ONCE,
     )
+
+
+@case("CLN-25", "SEG-01", "CLN-01")
+def small_segments_become_one() -> Draft:
+    """The cleaner writes small segments into one, and a large one after them by itself: a fetch reads one file."""
+    first, second, third = (keyed(at, key) for at, key in ((0, b"a"), (2, b"b"), (4, b"c")))
+    return scene(
+        appends(first),
+        cleans(on_disk(first)),
+        appends(second),
+        cleans(on_disk(first), on_disk(second)),
+        serves(on_disk(first), 4),
+        appends(third),
+        cleans(on_disk(first), on_disk(second), on_disk(third)),
+        serves(on_disk(first) + on_disk(second), 6),
+        config=COMPACTED,
+    )
+
+
+@case("CLN-18", "CLN-25")
+def segment_larger_than_the_buffer() -> Draft:
+    """A segment above the size of the cleaner's buffer is read in parts, on a topic whose batches fit into it."""
+    old, other, newer = keyed(0, b"a", b"old"), keyed(1, b"b"), keyed(2, b"a")
+    return scene(
+        appends(old),
+        appends(other),
+        appends(newer),
+        cleans(on_disk(other), on_disk(newer)),
+        config=COMPACTED | {"max.message.bytes": "200000"},
+    )

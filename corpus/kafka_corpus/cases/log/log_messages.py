@@ -229,3 +229,25 @@ def wrong_checksum() -> Draft:
 def put_bytes(data: bytes, at: int, piece: bytes) -> bytes:
     """*data* with *piece* written over it."""
     return data[:at] + piece + data[at + len(piece) :]
+
+
+# Whether the tombstone of a message stays in a round that finds the message in a segment that is clean already.
+SECOND_ROUND = {"a day": True, "at once": False}
+
+
+@case("CLN-21", "CLN-20", each=SECOND_ROUND)
+def old_tombstone_in_a_clean_segment(stays: bool) -> Draft:
+    """A tombstone of v1 in a clean segment goes if that was last written more than delete.retention.ms ago."""
+    a, gone, b = keyed(0, b"a"), keyed(1, b"gone", None), keyed(2, b"b")
+    # The first leader epoch after a restart.
+    newer = on_disk(keyed(4, b"c"), partition_leader_epoch=2)
+    tombstone = (rewritten(gone, delete_horizon=IN_A_DAY),) if stays else ()
+    return scene(
+        appends(a, keyed(1, b"gone"), b),
+        cleans(on_disk(a, keyed(1, b"gone"), b)),
+        planted(*(message_bytes(record, 1) for record in (a, gone, b))),
+        (Produce(data=put(newer, "base_offset", 0)), stored(newer, base_offset=4)),
+        cleans(rewritten(a), *tombstone, rewritten(b), newer),
+        config=COMPACTED if stays else AT_ONCE,
+        since=FIRST_OF_V2,
+    )

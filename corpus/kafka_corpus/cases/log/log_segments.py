@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_corpus.authoring.build import put, raw_message, reseal, reseal_message
+from kafka_corpus.authoring.build import TIMESTAMP, put, raw_message, reseal, reseal_message
 from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, on_disk, planted, serves
 from kafka_corpus.authoring.steps import (
     ABORT,
     APPEND_TIME,
     COMMIT,
     PRODUCER_ID,
+    AnsweredStep,
     aborts,
     assigned,
     begun,
@@ -28,7 +29,7 @@ from kafka_corpus.authoring.steps import (
     writes,
 )
 from kafka_corpus.registry import Draft, case, scene, stored
-from kafka_corpus.scenario import FIRST_OF_V2, NOW, Fetch, Produce, Restart, StepAnswer
+from kafka_corpus.scenario import FIRST_OF_V2, NOW, Fetch, FindOffset, Produce, Restart, StepAnswer
 from kafka_records import Record
 from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 from kafka_records.constants import INT32_MAX, Compression
@@ -209,6 +210,47 @@ def open_transactions_after_a_restart(clean: bool) -> Draft:
         (committed, open_[1]),
         marks(second, commit=False),
         (committed, ended),
+    )
+
+
+# An entry in both indexes for each batch but the first.
+INDEXED = {"index.interval.bytes": "0"}
+NEWEST_TIME, FIRST_WITH_NEWEST_TIME = -3, "3.0.2"
+
+
+def searches(*offsets: int, newest: int) -> list[AnsweredStep]:
+    """Searches by time, from `TIMESTAMP` on in milliseconds, find *offsets*, and one for the newest time *newest*."""
+    times = [(FindOffset(TIMESTAMP + at), StepAnswer(base_offset=found)) for at, found in enumerate(offsets)]
+    return [*times, (FindOffset(NEWEST_TIME), StepAnswer(base_offset=newest))]
+
+
+@case("OFF-17", "SEG-16", each=ENDINGS)
+def times_after_a_restart(clean: bool) -> Draft:
+    """After a restart a broker finds offsets by time as before, by its index or by the log."""
+    records = [keyed(at, b"k", later=later) for at, later in enumerate((0, 2, 1, 3))]
+    found = searches(0, 1, 1, 3, -1, newest=3)
+    return scene(
+        *map(appends, records),
+        *found,
+        (Restart(clean=clean), StepAnswer()),
+        *found,
+        config=INDEXED,
+        since=FIRST_WITH_NEWEST_TIME,
+    )
+
+
+@case("OFF-17", "SEG-16")
+def times_after_recovery() -> Draft:
+    """Recovery builds the index of times from the log, and times that the log no longer has are not found."""
+    before = [keyed(at, b"k", later=later) for at, later in enumerate((5, 7, 6))]
+    after = [on_disk(keyed(at, b"k", later=later)) for at, later in enumerate((0, 2, 1))]
+    return scene(
+        *map(appends, before),
+        *searches(0, 0, newest=1),
+        planted(*after),
+        *searches(0, 1, 1, -1, newest=1),
+        config=INDEXED,
+        since=FIRST_WITH_NEWEST_TIME,
     )
 
 
