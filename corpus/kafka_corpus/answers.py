@@ -15,10 +15,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from kafka_corpus.answer_diff import difference, masked
+from kafka_corpus.answer_diff import difference, masked, scenario_of
 from kafka_corpus.case import Case
-from kafka_corpus.prediction import newest_predicted, predict
-from kafka_corpus.scenario import Produce, Scenario
+from kafka_corpus.prediction import newest_predicted, predict, reasoned, step_payload
+from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Produce, Scenario, Step
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_records import (
@@ -60,25 +60,36 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Attributes:
         area: of decode cases, in the order of their ids.
+        scenarios: area of cases that brokers get, in the order of their ids; each with its `described_releases`.
         limited: id of a decode case that is decoded with ever less memory.
         payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
+        steps: for a broker, at one of the reference's own bounds, with payloads too large to keep.
         release: of the broker.
         config: the topic's settings.
         topic: an internal topic; without it, the record is a control record.
         key: of the record.
         value: of the record.
+        nearby: whether records that differ in a byte, two, or a length are described as well, and each beginning.
         sha256: of `described` of each input, end to end, or of `described_line`.
     """
 
     area: str = ""
+    scenarios: str = ""
     limited: str = ""
     payload: bytes = b""
+    steps: tuple[Step, ...] = ()
     release: str = ""
     config: dict[str, str] = {}
     topic: str = ""
     key: bytes | None = None
     value: bytes | None = None
+    nearby: bool = False
     sha256: str = ""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is of one input rather than of an area."""
+        return not (self.area or self.scenarios)
 
 
 def kept_descriptions() -> list[Described]:
@@ -127,13 +138,89 @@ def _described_control(record: Record) -> Any:
         return error.kind, error.path, error.offset, error.rule, error.message
 
 
+# The newest patch of each minor release that predictions are about.
+DESCRIBED_RELEASES: Final = (
+    "0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.1", "2.1.1", "2.2.2", "2.3.1",
+    "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2",
+    "3.7.2", "3.8.1", "3.9.2", "4.0.2", "4.1.2", "4.2.0", "4.3.1", "4.4.0",
+)  # fmt: skip
+# A payload that is larger takes long on every release.
+LARGEST_DESCRIBED: Final = 1 << 20
+
+
+def described_releases(case: Case) -> list[str]:
+    """Releases whose predictions for *case* are kept: all for a cleaned log, for others the newest and a drawn one."""
+    if (scenario := scenario_of(case)) is None:
+        return []
+    concerned = [release for release in DESCRIBED_RELEASES if scenario.concerns(release)]
+    if any(isinstance(step, Clean) for step in scenario.steps):
+        return concerned
+    if any(len(step_payload(step)) > LARGEST_DESCRIBED for step in scenario.produces() if not step.is_null()):
+        return []
+    *older, newest = concerned or [NEWEST_RELEASE]
+    return [*sorted(older, key=lambda release: sha256(f"{case.id} {release}".encode()).digest())[:1], newest]
+
+
+def described_prediction(case: Case, release: str) -> bytes:
+    """The predicted answers of *release* to *case*, above compression, and the reasons for them, as JSON."""
+    scenario = scenario_of(case)
+    found = scenario and reasoned(scenario, release)
+    if not found:
+        return b"null"
+    answers = [msgspec.structs.replace(each, data=_above_compression(each.data)) for each in found[0]]
+    return _encoder.encode((answers, found[1]))
+
+
+def _above_compression(data: bytes) -> bytes:
+    try:
+        return masked(data)
+    except RecordFormatError:  # cut off, or broken on purpose
+        return b""
+
+
 def described_line(line: Described, data: bytes = b"") -> bytes:
     """All that is said of *line*, which is of no area, as JSON; *data* is the input of the case that it limits."""
+    if line.nearby:
+        return _encoder.encode([_outcome_of_record(line.topic, *each) for each in _nearby_records(line)])
     if line.topic:
         return _described_record(line.topic, line.key, line.value)
     if line.key:
         return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
-    return _described_produce(line) if line.payload else _described_limits(data)
+    return _described_produce(line) if line.payload or line.steps else _described_limits(data)
+
+
+def _nearby_records(line: Described) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Key and value; of a control record, and of a record without a value, other keys, too."""
+    if line.key and not (line.topic and line.value):
+        yield from ((key, line.value) for key in _nearby(line.key))
+    if line.value is not None:
+        yield from ((line.key, value) for value in _nearby(line.value))
+
+
+# Unsigned varints: lengths 32,767 and 32,768 as compact ones, -1, and the least int32.
+_LENGTHS: Final = tuple(map(bytes.fromhex, ("808002", "818002", "ffffffff0f", "8080808008")))
+
+
+def _nearby(data: bytes) -> Iterator[bytes]:
+    """*data*; one byte more; each beginning; and each byte as another, as two of 0xFF, and as a length at a bound."""
+    yield from (data, data + b"\0")
+    for at, byte in enumerate(data):
+        head, tail = data[:at], data[at + 1 :]
+        yield head
+        others = {0, 0xFF, (byte + 1) % 256, (byte - 1) % 256, byte ^ 0x80} - {byte}
+        yield from (head + bytes((other,)) + tail for other in sorted(others))
+        yield head + b"\xff\xff" + tail[1:]
+        yield from (head + length + tail for length in _LENGTHS)
+
+
+def _outcome_of_record(topic: str, key: bytes | None, value: bytes | None) -> Any:
+    """What is read of a record of *topic*, or of a control record; or the error."""
+    if not topic:
+        return _described_control(Record(0, 5, key, value))
+    try:
+        return decode_topic_record(topic, key, value)
+    except RecordFormatError as error:
+        return error.kind, error.path, error.offset, error.rule, error.message
 
 
 # What a decoder may take without any allowance, and for each byte of input; below it there is no memory at all.
@@ -183,20 +270,19 @@ def _outcome_steps(data: bytes, low: tuple[int, Outcome], high: tuple[int, Outco
 
 
 def _described_produce(line: Described) -> bytes:
-    """The predicted answer to the payload of *line*, as JSON.
+    """The predicted answer to the payload of *line*, or the answers to its steps with the reasons, as JSON.
 
-    Where the heap of a broker ends depends on the machine, so that this is no scenario for brokers.
+    Where the heap or the stack of a broker ends depends on the machine, so that this is no scenario for brokers.
     """
+    if line.steps:
+        return _encoder.encode(reasoned(Scenario(steps=line.steps, config=line.config), line.release))
     scenario = Scenario(steps=(Produce(data=line.payload),), config=line.config)
     return _encoder.encode(predict(scenario, line.release))
 
 
 def _described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:
     """All that is said of a record of an internal topic, as JSON."""
-    try:
-        found: Any = decode_topic_record(topic, key, value)
-    except RecordFormatError as error:
-        found = error.kind, error.path, error.offset, error.rule, error.message
+    found = _outcome_of_record(topic, key, value)
     batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, key, value),))
     return _encoder.encode((found, explain(encode(batch), topic=topic).section))
 

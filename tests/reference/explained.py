@@ -8,17 +8,22 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 from tests.reference.topic_values import drawn, record_bytes, tables
 
 import kafka_corpus
-from kafka_corpus.answers import Described, described, described_line
+from kafka_corpus.answers import Described, described, described_line, described_prediction, described_releases
 from kafka_corpus.authoring.build import raw_batch, raw_message
 from kafka_corpus.authoring.frames import codec_id, zstd_block, zstd_frame
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.recipes import build_recipe
+from kafka_corpus.scenario import Fetch, Made, Produce
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
 from kafka_records.constants import RECORD_OVERHEAD_V1
+from kafka_records.control import ControlRecord, encode_control
 from kafka_records.explain import Field, Part
 from kafka_records.internal_topics import COORDINATORS, MessageTable, version_layout
 from kafka_records.varint import encode_varint
@@ -68,16 +73,75 @@ def descriptions() -> Iterator[Described]:
     for area, inputs in sorted(areas.items()):
         digest = sha256(b"".join(described(data) for _, data in sorted(inputs))).hexdigest()
         yield Described(area=area, sha256=digest)
+    yield from predictions()
     yield from map(_with_digest, full_heaps())
+    yield from map(_with_digest, bounds())
     for id_ in LIMITED:
         yield _with_digest(Described(limited=id_), limited[id_])
     for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
         # LeaderChangeMessage: version, leader, no voters by a length in too many bytes, none that granted, no tags.
         yield _with_digest(Described(key=bytes((0, 0, 0, 2)), value=bytes(6) + length + b"\1\0"))
+    for type_, fields in CONTROL_VALUES:
+        record = encode_control(ControlRecord(type_, fields))
+        yield _with_digest(Described(key=record.key, value=record.value, nearby=True))
     for table, version in tables():
         for seed in range(2):
             key, value = sample(table, version, Random(seed), broken=seed > 0)
             yield _with_digest(Described(topic=table.topic, key=key, value=value))
+        for is_there in (False, True) if version in table.versions else ():
+            key, value = sample(table, version, Least(is_there=is_there), broken=False)
+            yield _with_digest(Described(topic=table.topic, key=key, value=value, nearby=True))
+
+
+def predictions() -> Iterator[Described]:
+    """Digests of what is predicted of brokers, with the reasons, for the cases of each area."""
+    areas: dict[str, list[Case]] = {}
+    for case in load_vectors():
+        if described_releases(case):
+            areas.setdefault(case.area, []).append(case)
+    for area, cases in sorted(areas.items()):
+        said = (described_prediction(case, release) for case in cases for release in described_releases(case))
+        yield Described(scenarios=area, sha256=sha256(b"".join(said)).hexdigest())
+
+
+VOTER = {"voter_id": 7}
+VOTER_V1 = VOTER | {"voter_directory_id": bytes(range(16))}
+ENDPOINT = {"name": b"A", "host": b"b", "port": 9}
+SUPPORTED = {"kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1}}
+# One of each type and version of control records, with one element in each array.
+CONTROL_VALUES = (
+    ("abort", {"version": 0, "coordinator_epoch": 3}),
+    ("leader_change", {"version": 0, "leader_id": 7, "voters": (VOTER,), "granting_voters": (VOTER,)}),
+    ("leader_change", {"version": 1, "leader_id": 7, "voters": (VOTER_V1,), "granting_voters": (VOTER_V1,)}),
+    ("snapshot_header", {"version": 0, "last_contained_log_timestamp": 5}),
+    ("snapshot_footer", {"version": 0}),
+    ("kraft_version", {"version": 0, "kraft_version": 1}),
+    ("kraft_voters", {"version": 0, "voters": (VOTER_V1 | {"endpoints": (ENDPOINT,)} | SUPPORTED,)}),
+)
+
+
+class Least(Random):
+    """Draws the least: one element, small numbers; and what may be null or away is null and away, or *is_there*."""
+
+    def __init__(self, *, is_there: bool) -> None:
+        super().__init__(0)
+        self._is_there = is_there
+
+    def random(self) -> float:
+        """Above each share of nulls; or below it."""
+        return 0.5 if self._is_there else 0.0
+
+    def randrange(self, start: int, *_: Any) -> int:
+        """1, or the largest below that."""
+        return min(1, start - 1)
+
+    def randbytes(self, n: int) -> bytes:
+        """As many bytes, counted."""
+        return bytes(range(n))
+
+    def choice(self, seq: Any) -> Any:
+        """The second, as `randrange` draws it."""
+        return seq[1]
 
 
 def _with_digest(line: Described, data: bytes = b"") -> Described:
@@ -97,6 +161,28 @@ def full_heaps() -> Iterator[Described]:
     for more in (0, 1):
         yield Described(payload=_with_headers(more), release="4.4.0", config=REWRITTEN)
         yield Described(payload=_claiming(more), release="0.10.2.2", config=COMPACTED)
+
+
+# Bounds of the reference, copied for the same reason: headers and empty blocks that fill a stack, and the stored
+# bytes that are converted at a time.
+FULL_STACKS = (("many_frames", "snappy", 10_000), ("many_pieces", "snappy", 40_000), ("many_frames", "gzip", 9_000))
+CONVERTED_AT_A_TIME = 128 * 1024
+
+
+def bounds() -> Iterator[Described]:
+    """Payloads and fetches on both sides of a bound that no broker states, or that takes large payloads."""
+    for name, codec, most in FULL_STACKS:
+        for more in (-1, 0, 1, 2):
+            for release in ("2.3.1", "4.4.0"):
+                recipe = Made(name, {"codec": codec, "count": most + more})
+                yield Described(steps=(Produce(recipe=recipe),), release=release)
+    refused = Made("many_skippable_frames", {"count": 64})
+    left = CONVERTED_AT_A_TIME - len(build_recipe(Recipe(refused.name, refused.args)))
+    for more in (-1, 0, 1):
+        # A batch that cannot be converted takes those with it that are converted at the same time.
+        plain = (Made("plain_batch", {"size": size}) for size in (100, left + more))
+        produced = (Produce(recipe=each) for each in (*plain, refused))
+        yield Described(steps=(*produced, Fetch(api_version=3)), release="3.9.2")
 
 
 REWRITTEN = {"compression.type": "lz4"}

@@ -335,7 +335,7 @@ class ReferenceExchange:
         self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
         inputs = {case.id: case.input for case in self._cases}
-        self._kept = [(each, inputs.get(each.limited, b"")) for each in answers.kept_descriptions() if not each.area]
+        self._kept = [(each, inputs.get(each.limited, b"")) for each in answers.kept_descriptions() if each.is_alone]
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
@@ -347,6 +347,7 @@ class ReferenceExchange:
                 self._questions.append((number, "committed", _request(case, hello), ()))
             for release, given in _predicted(case, recorded.get(case.id), compared):
                 self._questions.append((number, release, b"", given))
+            self._questions += [(number, "reasons", each.encode(), ()) for each in answers.described_releases(case)]
         self._questions += [(number, "kept", b"", ()) for number in range(len(self._kept))]
         self.units: Sequence[str] = [
             f"kept.{at}" if what == "kept" else f"{self._cases[at].id} {what}".removesuffix(" answer")
@@ -370,6 +371,8 @@ class ReferenceExchange:
                 return bytes(requests.described(case(number).input))
             if what == "kept":
                 return bytes(requests.described_line(*self._kept[number]))
+            if what == "reasons":
+                return bytes(requests.described_prediction(case(number), line.decode()))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
 
         return answer
@@ -377,7 +380,7 @@ class ReferenceExchange:
     def grade(self, unit: int, reply: bytes) -> str:
         """How the answer differs from what is stored or recorded."""
         number, what, _, given = self._questions[unit]
-        if what in ("explained", "kept"):
+        if what in ("explained", "kept", "reasons"):
             return sha256(reply).hexdigest()
         if what == "answer":
             short = answers.brief(self._cases[number], msgspec.json.decode(reply, type=Answer))
@@ -395,8 +398,7 @@ def _predicted(
 
     Of the first case of a function and changes, which *compared* holds, also those before and after each change.
     """
-    scenario = scenario_of(case)
-    if scenario is None or line is None:
+    if (scenario := scenario_of(case)) is None or line is None:
         return
     found = [each for each in line.brokers if not each.cannot]
     changes = case.id.partition("[")[0], tuple(tuple(each.releases) for each in found)
