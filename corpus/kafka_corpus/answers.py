@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any, Final
 
 import msgspec
@@ -18,12 +18,13 @@ from msgspec import UNSET
 from kafka_corpus.answer_diff import difference, masked, scenario_of
 from kafka_corpus.case import Case
 from kafka_corpus.prediction import newest_predicted, predict, reasoned, step_payload
-from kafka_corpus.scenario import NEWEST_RELEASE, Clean, Produce, Scenario, Step
+from kafka_corpus.scenario import FIRST_PRODUCER_ID, NEWEST_RELEASE, NOW, Clean, Produce, Scenario, Step
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_records import (
     Batch,
     Limits,
+    LogState,
     Record,
     RecordFormatError,
     decode,
@@ -32,8 +33,10 @@ from kafka_records import (
     encode_control,
     explain,
 )
+from kafka_records.broker.state import ProducerState
 from kafka_records.internal_topics import decode_topic_record
 from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
+from kafka_records.transactions import append_marker
 
 _encoder = msgspec.json.Encoder()
 
@@ -64,6 +67,7 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         limited: id of a decode case that is decoded with ever less memory.
         payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
         steps: for a broker, at one of the reference's own bounds, with payloads too large to keep.
+        markers: for a broker whose log knows a producer in each of some states.
         release: of the broker.
         config: the topic's settings.
         topic: an internal topic; without it, the record is a control record.
@@ -78,6 +82,7 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     limited: str = ""
     payload: bytes = b""
     steps: tuple[Step, ...] = ()
+    markers: bool = False
     release: str = ""
     config: dict[str, str] = {}
     topic: str = ""
@@ -86,16 +91,16 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     nearby: bool = False
     sha256: str = ""
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is of one input rather than of an area."""
-        return not (self.area or self.scenarios)
-
 
 def kept_descriptions() -> list[Described]:
     """The lines of `explained.ndjson`, which `python -m tests.reference.explained` writes."""
     text = files("kafka_corpus").joinpath("explained.ndjson").read_bytes()
     return msgspec.json.Decoder(Described).decode_lines(text)
+
+
+def kept_alone() -> list[Described]:
+    """The lines that are of one input rather than of an area."""
+    return [each for each in kept_descriptions() if not (each.area or each.scenarios)]
 
 
 def described(data: bytes) -> bytes:
@@ -186,7 +191,14 @@ def described_line(line: Described, data: bytes = b"") -> bytes:
         return _described_record(line.topic, line.key, line.value)
     if line.key:
         return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
+    if line.markers:
+        return _encoder.encode(list(_described_markers(line.release)))
     return _described_produce(line) if line.payload or line.steps else _described_limits(data)
+
+
+def described_kept(line: bytes, data: bytes) -> bytes:
+    """`described_line` of a line as JSON, whose steps then are of this module's own classes."""
+    return described_line(msgspec.json.decode(line, type=Described), data)
 
 
 def _nearby_records(line: Described) -> Iterator[tuple[bytes | None, bytes | None]]:
@@ -278,6 +290,34 @@ def _described_produce(line: Described) -> bytes:
         return _encoder.encode(reasoned(Scenario(steps=line.steps, config=line.config), line.release))
     scenario = Scenario(steps=(Produce(data=line.payload),), config=line.config)
     return _encoder.encode(predict(scenario, line.release))
+
+
+# Epochs of producers and markers, the largest int16 among them; and of coordinators.
+EPOCHS: Final = (0, 1, 2, 32_766, 32_767)
+COORDINATOR_EPOCHS: Final = (3, 4, 5)
+
+
+def _described_markers(release: str) -> Iterator[Any]:
+    """What a leader answers to a marker, and what it knows then, for each state, epoch and version.
+
+    A real producer gets to the last epochs only after tens of thousands of transactions.
+    """
+    states = (
+        ProducerState(epoch=epoch, transaction_first_offset=first, coordinator_epoch=COORDINATOR_EPOCHS[1])
+        for epoch in EPOCHS
+        for first in (None, 0)
+    )
+    for state, epoch, coordinator, version in product(states, EPOCHS, COORDINATOR_EPOCHS, range(3)):
+        known = LogState(log_end_offset=1).with_producer(FIRST_PRODUCER_ID, state)
+        marker: dict[str, Any] = {
+            "coordinator_epoch": coordinator,
+            "transaction_version": version,
+            "now_ms": NOW,
+            "release": release,
+        }
+        result = append_marker(known, FIRST_PRODUCER_ID, epoch, commit=True, **marker)
+        after = result.log.producers[FIRST_PRODUCER_ID]
+        yield result.error_code, result.rule, after.epoch, after.transaction_first_offset, after.coordinator_epoch
 
 
 def _described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:

@@ -170,7 +170,9 @@ CONVERTED_AT_A_TIME = 128 * 1024
 
 
 def bounds() -> Iterator[Described]:
-    """Payloads and fetches on both sides of a bound that no broker states, or that takes large payloads."""
+    """Both sides of a bound that no broker states, or that takes large payloads or very many transactions."""
+    for release in ("0.11.0.3", "4.2.0", "4.4.0"):
+        yield Described(markers=True, release=release)
     for name, codec, most in FULL_STACKS:
         for more in (-1, 0, 1, 2):
             for release in ("2.3.1", "4.4.0"):

@@ -335,7 +335,7 @@ class ReferenceExchange:
         self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
         inputs = {case.id: case.input for case in self._cases}
-        self._kept = [(each, inputs.get(each.limited, b"")) for each in answers.kept_descriptions() if each.is_alone]
+        self._kept = [(msgspec.json.encode(each), inputs.get(each.limited, b"")) for each in answers.kept_alone()]
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
@@ -370,7 +370,7 @@ class ReferenceExchange:
             if what == "explained":
                 return bytes(requests.described(case(number).input))
             if what == "kept":
-                return bytes(requests.described_line(*self._kept[number]))
+                return bytes(requests.described_kept(*self._kept[number]))
             if what == "reasons":
                 return bytes(requests.described_prediction(case(number), line.decode()))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
