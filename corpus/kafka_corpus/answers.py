@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import product, zip_longest
+from itertools import product, repeat, zip_longest
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
 from kafka_corpus.answer_diff import difference, masked, scenario_of
-from kafka_corpus.case import Case
+from kafka_corpus.authoring.batches import compressed
+from kafka_corpus.case import Case, Question
 from kafka_corpus.prediction import newest_predicted, predict, reasoned, step_payload
 from kafka_corpus.scenario import FIRST_PRODUCER_ID, NEWEST_RELEASE, NOW, Clean, Produce, Scenario, Step
 from kafka_corpus.vector_format import Answer, input_of
@@ -34,7 +35,9 @@ from kafka_records import (
     explain,
 )
 from kafka_records.broker.state import ProducerState
+from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.internal_topics import decode_topic_record
+from kafka_records.message import decode_message
 from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
 from kafka_records.transactions import append_marker
 
@@ -62,11 +65,13 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A line of `explained.ndjson`: what is said of all cases of an area, of one record, or of memory.
 
     Attributes:
-        area: of decode cases, in the order of their ids.
+        area: of decode cases and encode cases, in the order of their ids.
         scenarios: area of cases that brokers get, in the order of their ids; each with its `described_releases`.
         limited: id of a decode case that is decoded with ever less memory.
         payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
         steps: for a broker, at one of the reference's own bounds, with payloads too large to keep.
+        codec: of a frame.
+        frame: around two records; frames that differ in a byte, and each beginning, are described as well.
         markers: for a broker whose log knows a producer in each of some states.
         release: of the broker.
         config: the topic's settings.
@@ -82,6 +87,8 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     limited: str = ""
     payload: bytes = b""
     steps: tuple[Step, ...] = ()
+    codec: Compression = "none"
+    frame: bytes = b""
     markers: bool = False
     release: str = ""
     config: dict[str, str] = {}
@@ -103,11 +110,15 @@ def kept_alone() -> list[Described]:
     return [each for each in kept_descriptions() if not (each.area or each.scenarios)]
 
 
-def described(data: bytes) -> bytes:
+def described(data: Question) -> bytes:
     """All that `explain` says of *data*, sizes of its records and the content of its control records, as JSON.
 
     Empty where a codec's library says why it refuses data: another release of it says so in other words.
+    Of a batch that is to be written, what its frame begins with.
     """
+    if isinstance(data, Batch):
+        return _frame_start(data)
+    assert isinstance(data, bytes)
     explanation = explain(data)
     error = explanation.error
     values = error and (error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message)
@@ -122,6 +133,21 @@ def described(data: bytes) -> bytes:
         }
     )
     return b"" if b"not opened" in said or (error and error.kind == "decompression") else said
+
+
+# Bytes at the start of a frame that say what is in it, and do not depend on the release of a library.
+FRAME_STARTS: Final[dict[Compression, int]] = {"gzip": 10, "snappy": 16, "lz4": 7, "zstd": 5}
+
+
+def _frame_start(batch: Batch) -> bytes:
+    if batch.compression not in FRAME_STARTS:
+        return b""
+    try:
+        entry = encode(batch)
+    except RecordFormatError:
+        return b""
+    payload = entry[RECORD_BATCH_OVERHEAD:] if batch.magic >= MAGIC_VALUE_V2 else decode_message(entry).value or b""
+    return payload[: FRAME_STARTS[batch.compression]]
 
 
 def _described_batch(batch: Batch) -> dict[str, Any]:
@@ -191,9 +217,16 @@ def described_line(line: Described, data: bytes = b"") -> bytes:
         return _described_record(line.topic, line.key, line.value)
     if line.key:
         return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
+    if line.frame:
+        return _encoder.encode(list(map(_outcomes_of_frame, repeat(line.codec), _nearby(line.frame, lengths=False))))
     if line.markers:
         return _encoder.encode(list(_described_markers(line.release)))
     return _described_produce(line) if line.payload or line.steps else _described_limits(data)
+
+
+def is_described(case: Case) -> bool:
+    """Whether `described` is about the input of *case*."""
+    return isinstance(case.input, bytes | Batch)
 
 
 def described_kept(line: bytes, data: bytes) -> bytes:
@@ -213,16 +246,20 @@ def _nearby_records(line: Described) -> Iterator[tuple[bytes | None, bytes | Non
 _LENGTHS: Final = tuple(map(bytes.fromhex, ("808002", "818002", "ffffffff0f", "8080808008")))
 
 
-def _nearby(data: bytes) -> Iterator[bytes]:
-    """*data*; one byte more; each beginning; and each byte as another, as two of 0xFF, and as a length at a bound."""
+def _nearby(data: bytes, *, lengths: bool = True) -> Iterator[bytes]:
+    """*data*; one byte more; each beginning; and each byte as another.
+
+    With *lengths* also each as two bytes of 0xFF, and as a length at a bound.
+    """
     yield from (data, data + b"\0")
     for at, byte in enumerate(data):
         head, tail = data[:at], data[at + 1 :]
         yield head
         others = {0, 0xFF, (byte + 1) % 256, (byte - 1) % 256, byte ^ 0x80} - {byte}
         yield from (head + bytes((other,)) + tail for other in sorted(others))
-        yield head + b"\xff\xff" + tail[1:]
-        yield from (head + length + tail for length in _LENGTHS)
+        if lengths:
+            yield head + b"\xff\xff" + tail[1:]
+            yield from (head + length + tail for length in _LENGTHS)
 
 
 def _outcome_of_record(topic: str, key: bytes | None, value: bytes | None) -> Any:
@@ -290,6 +327,19 @@ def _described_produce(line: Described) -> bytes:
         return _encoder.encode(reasoned(Scenario(steps=line.steps, config=line.config), line.release))
     scenario = Scenario(steps=(Produce(data=line.payload),), config=line.config)
     return _encoder.encode(predict(scenario, line.release))
+
+
+# Releases that read compressed records in three ways.
+FRAME_RELEASES: Final = ("1.0.2", "2.8.2", "4.4.0")
+
+
+def _outcomes_of_frame(codec: Compression, frame: bytes) -> tuple[Any, ...]:
+    """How a batch of two records in *frame* is decoded, and what brokers answer to it."""
+    data, _ = compressed(codec, frame)
+    kind, *others = _outcome(data, Limits().max_output_bytes)
+    scenario = Scenario(steps=(Produce(data=data),))
+    said = (reasoned(scenario, release) or ((), []) for release in FRAME_RELEASES)
+    return kind, others[:1], [(*(each.error_code for each in answers), reasons) for answers, reasons in said]
 
 
 # Epochs of producers and markers, the largest int16 among them; and of coordinators.

@@ -6,23 +6,46 @@
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from operator import itemgetter
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import msgspec
 from tests.reference.topic_values import drawn, record_bytes, tables
 
 import kafka_corpus
-from kafka_corpus.answers import Described, described, described_line, described_prediction, described_releases
+from kafka_corpus.answers import (
+    Described,
+    described,
+    described_line,
+    described_prediction,
+    described_releases,
+    is_described,
+)
+from kafka_corpus.authoring.batches import PLAIN
 from kafka_corpus.authoring.build import raw_batch, raw_message
-from kafka_corpus.authoring.frames import codec_id, zstd_block, zstd_frame
+from kafka_corpus.authoring.frames import (
+    codec_id,
+    deflate_stored,
+    gzip_header,
+    gzip_member,
+    lz4_data,
+    lz4_header,
+    pack,
+    skippable,
+    zstd_block,
+    zstd_checksum,
+    zstd_frame,
+    zstd_header,
+)
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.recipes import build_recipe
 from kafka_corpus.scenario import Fetch, Made, Produce
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
-from kafka_records.constants import RECORD_OVERHEAD_V1
+from kafka_records.constants import RECORD_OVERHEAD_V1, Compression
 from kafka_records.control import ControlRecord, encode_control
 from kafka_records.explain import Field, Part
 from kafka_records.internal_topics import COORDINATORS, MessageTable, version_layout
@@ -65,17 +88,18 @@ def titles(part: Part) -> list[str]:
 
 def descriptions() -> Iterator[Described]:
     """Digests of what is said of each decode case without a recipe, of limits, and of records of internal topics."""
-    areas: dict[str, list[tuple[str, bytes]]] = {}
+    areas: dict[str, list[tuple[str, Any]]] = {}
     for case in load_vectors():
-        if isinstance(case.input, bytes):
+        if is_described(case):
             areas.setdefault(case.area, []).append((case.id, case.input))
     limited = {id_: data for inputs in areas.values() for id_, data in inputs if id_ in LIMITED}
     for area, inputs in sorted(areas.items()):
-        digest = sha256(b"".join(described(data) for _, data in sorted(inputs))).hexdigest()
+        digest = sha256(b"".join(described(data) for _, data in sorted(inputs, key=itemgetter(0)))).hexdigest()
         yield Described(area=area, sha256=digest)
     yield from predictions()
     yield from map(_with_digest, full_heaps())
     yield from map(_with_digest, bounds())
+    yield from (_with_digest(Described(codec=codec, frame=frame)) for codec, frame in FRAMES)
     for id_ in LIMITED:
         yield _with_digest(Described(limited=id_), limited[id_])
     for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
@@ -185,6 +209,28 @@ def bounds() -> Iterator[Described]:
         plain = (Made("plain_batch", {"size": size}) for size in (100, left + more))
         produced = (Produce(recipe=each) for each in (*plain, refused))
         yield Described(steps=(*produced, Fetch(api_version=3)), release="3.9.2")
+
+
+GZIP_FIELDS = b"\x02\0xyname\0comment\0"
+GZIP_HEADER = gzip_header(flags=0x1E) + GZIP_FIELDS
+# Each optional field of a frame once, and the frames of Kafka's writer.
+FRAMES: tuple[tuple[Compression, bytes], ...] = (
+    ("gzip", gzip_member(PLAIN, header=GZIP_HEADER + (crc32(GZIP_HEADER) & 0xFFFF).to_bytes(2, "little"))),
+    (
+        "gzip",
+        gzip_member(PLAIN[:20], header=gzip_header(flags=0x18) + b"a\0b\0")
+        + gzip_member(PLAIN[20:], body=deflate_stored(PLAIN[20:])),
+    ),
+    ("snappy", pack("snappy", PLAIN)),
+    ("lz4", lz4_header(flg=0x68, size=len(PLAIN).to_bytes(8, "little")) + lz4_data(PLAIN, stored=True) + bytes(4)),
+    ("lz4", pack("lz4", PLAIN)),
+    (
+        "zstd",
+        zstd_frame(zstd_block(PLAIN, last=True), header=zstd_header(0x24, bytes((len(PLAIN),))), end=b"")
+        + zstd_checksum(PLAIN),
+    ),
+    ("zstd", skippable(b"ab") + pack("zstd", PLAIN)),
+)
 
 
 REWRITTEN = {"compression.type": "lz4"}

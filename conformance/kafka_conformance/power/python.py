@@ -341,7 +341,7 @@ class ReferenceExchange:
         recorded = evidence.load_evidence(package_root())
         compared: set[tuple[str, tuple[tuple[str, ...], ...]]] = set()
         for number, case in enumerate(self._cases):
-            kinds = ("answer", "explained") if isinstance(case.input, bytes) else ("answer",)
+            kinds = ("answer", "explained") if answers.is_described(case) else ("answer",)
             self._questions += [(number, each, b"", ()) for each in kinds]
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
