@@ -263,7 +263,7 @@ def _nearby(data: bytes, *, lengths: bool = True) -> Iterator[bytes]:
 
 
 def _outcome_of_record(topic: str, key: bytes | None, value: bytes | None) -> Any:
-    """What is read of a record of *topic*, or of a control record; or the error."""
+    """The content of a record of *topic*, or of a control record; or the error."""
     if not topic:
         return _described_control(Record(0, 5, key, value))
     try:
@@ -348,7 +348,7 @@ COORDINATOR_EPOCHS: Final = (3, 4, 5)
 
 
 def _described_markers(release: str) -> Iterator[Any]:
-    """What a leader answers to a marker, and what it knows then, for each state, epoch and version.
+    """The answer of a leader to a marker, and its state then, for each state, epoch and version.
 
     A real producer gets to the last epochs only after tens of thousands of transactions.
     """
