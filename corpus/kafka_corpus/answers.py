@@ -6,7 +6,7 @@ whether an answer contradicts a case, and where first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from itertools import product, repeat, zip_longest
@@ -105,9 +105,11 @@ def kept_descriptions() -> list[Described]:
     return msgspec.json.Decoder(Described).decode_lines(text)
 
 
-def kept_alone() -> list[Described]:
-    """The lines that are of one input rather than of an area."""
-    return [each for each in kept_descriptions() if not (each.area or each.scenarios)]
+def kept_alone(inputs: Mapping[str, Question]) -> Iterator[tuple[bytes, Question]]:
+    """Arguments of `described_kept` for the lines that are of no area; *inputs* of cases, by their ids."""
+    for each in kept_descriptions():
+        if not (each.area or each.scenarios):
+            yield _encoder.encode(each), inputs.get(each.limited, b"")
 
 
 def described(data: Question) -> bytes:
@@ -229,8 +231,9 @@ def is_described(case: Case) -> bool:
     return isinstance(case.input, bytes | Batch)
 
 
-def described_kept(line: bytes, data: bytes) -> bytes:
+def described_kept(line: bytes, data: Question) -> bytes:
     """`described_line` of a line as JSON, whose steps then are of this module's own classes."""
+    assert isinstance(data, bytes)
     return described_line(msgspec.json.decode(line, type=Described), data)
 
 

@@ -334,8 +334,7 @@ class ReferenceExchange:
         self._adapter = adapter
         self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
-        inputs = {case.id: case.input for case in self._cases}
-        self._kept = [(msgspec.json.encode(each), inputs.get(each.limited, b"")) for each in answers.kept_alone()]
+        self._kept = list(answers.kept_alone({case.id: case.input for case in self._cases}))
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
@@ -345,8 +344,8 @@ class ReferenceExchange:
             self._questions += [(number, each, b"", ()) for each in kinds]
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
-            for release, given in _predicted(case, recorded.get(case.id), compared):
-                self._questions.append((number, release, b"", given))
+            found = _predicted(case, recorded.get(case.id), compared)
+            self._questions += [(number, release, b"", given) for release, given in found]
             self._questions += [(number, "reasons", each.encode(), ()) for each in answers.described_releases(case)]
         self._questions += [(number, "kept", b"", ()) for number in range(len(self._kept))]
         self.units: Sequence[str] = [

@@ -144,7 +144,7 @@ def last_batch_of_a_producer(codec: Compression) -> Draft:
 def last_sequence_in_two_epochs() -> Draft:
     """Of two batches that end at one sequence, in two epochs, only the last stays without records.
 
-    Before Kafka 2.2.1 the cleaner knew a producer's last batch by its sequence, and kept both.
+    Kafka 2.1.1 knew a producer's last batch by its sequence, and kept both; 2.2.2 does not.
     """
     newer = (keyed(4, b"key 0"), keyed(5, b"key 1"))
     return scene(
