@@ -6,6 +6,7 @@
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import starmap
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -119,12 +120,12 @@ def descriptions() -> Iterator[Described]:
 
 def predictions() -> Iterator[Described]:
     """Digests of what is predicted of brokers, with the reasons, for the cases of each area."""
-    areas: dict[str, list[Case]] = {}
+    areas: dict[str, list[tuple[Case, str]]] = {}
     for case in load_vectors():
-        if described_releases(case):
-            areas.setdefault(case.area, []).append(case)
-    for area, cases in sorted(areas.items()):
-        said = (described_prediction(case, release) for case in cases for release in described_releases(case))
+        for release in described_releases(case):
+            areas.setdefault(case.area, []).append((case, release))
+    for area, questions in sorted(areas.items()):
+        said = starmap(described_prediction, questions)
         yield Described(scenarios=area, sha256=sha256(b"".join(said)).hexdigest())
 
 
