@@ -26,7 +26,7 @@ from kafka_corpus.answers import (
     is_described,
 )
 from kafka_corpus.authoring.batches import PLAIN
-from kafka_corpus.authoring.build import raw_batch, raw_message
+from kafka_corpus.authoring.build import packed, raw_batch, raw_message
 from kafka_corpus.authoring.frames import (
     codec_id,
     deflate_stored,
@@ -192,6 +192,8 @@ def full_heaps() -> Iterator[Described]:
 # bytes that are converted at a time.
 FULL_STACKS = (("many_frames", "snappy", 10_000), ("many_pieces", "snappy", 40_000), ("many_frames", "gzip", 9_000))
 CONVERTED_AT_A_TIME = 128 * 1024
+# Bytes of a record that are read at a time, in a release that skips by way of a buffer.
+READ_AT_A_TIME, BUFFERED = 2048, "2.8.2"
 
 
 def bounds() -> Iterator[Described]:
@@ -203,6 +205,10 @@ def bounds() -> Iterator[Described]:
             for release in ("2.3.1", "4.4.0"):
                 recipe = Made(name, {"codec": codec, "count": most + more})
                 yield Described(steps=(Produce(recipe=recipe),), release=release)
+    for more in (-1, 0, 1):
+        # The stream ends after as many bytes, and a number in the first of them has no end.
+        record = encode_varint(2 * READ_AT_A_TIME) + (b"\0" + b"\xff" * 10).ljust(READ_AT_A_TIME + more, b"\0")
+        yield Described(steps=(Produce(data=packed("gzip", record)),), release=BUFFERED)
     refused = Made("many_skippable_frames", {"count": 64})
     left = CONVERTED_AT_A_TIME - len(build_recipe(Recipe(refused.name, refused.args)))
     for more in (-1, 0, 1):
