@@ -306,7 +306,7 @@ def test_cleaner_before_batches() -> None:
 
 
 def test_unknown_codec_is_masked() -> None:
-    """A stored batch whose codec nobody knows is compared with its payload as it is."""
+    """A stored batch of an unknown codec is compared with its payload as it is."""
     assert masked(put(BATCH, "attributes", 7)).endswith(BATCH[61:])
 
 
@@ -325,7 +325,7 @@ def test_releases_that_are_described(id_: str, releases: list[str]) -> None:
 
 
 def test_answers_to_markers_are_the_kept_ones() -> None:
-    """What a leader answers to markers, which takes no time, is as `explained.ndjson` has it."""
+    """A leader's answers to markers are those whose digests `explained.ndjson` has."""
     kept = [(line, data) for line, data in kept_alone({}) if b'"markers"' in line]
     assert len(kept) == 3
     digests = [msgspec.json.decode(line)["sha256"] for line, _ in kept]
