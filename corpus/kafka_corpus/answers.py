@@ -6,24 +6,26 @@ whether an answer contradicts a case, and where first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
-from itertools import zip_longest
+from itertools import product, repeat, zip_longest
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
 
-from kafka_corpus.answer_diff import difference, masked
-from kafka_corpus.case import Case
-from kafka_corpus.prediction import newest_predicted, predict
-from kafka_corpus.scenario import Produce, Scenario
+from kafka_corpus.answer_diff import difference, masked, scenario_of
+from kafka_corpus.authoring.batches import compressed
+from kafka_corpus.case import Case, Question
+from kafka_corpus.prediction import newest_predicted, predict, reasoned, step_payload
+from kafka_corpus.scenario import FIRST_PRODUCER_ID, NEWEST_RELEASE, NOW, Clean, Produce, Scenario, Step
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_records import (
     Batch,
     Limits,
+    LogState,
     Record,
     RecordFormatError,
     decode,
@@ -32,8 +34,12 @@ from kafka_records import (
     encode_control,
     explain,
 )
+from kafka_records.broker.state import ProducerState
+from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.internal_topics import decode_topic_record
+from kafka_records.message import decode_message
 from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
+from kafka_records.transactions import append_marker
 
 _encoder = msgspec.json.Encoder()
 
@@ -59,25 +65,37 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A line of `explained.ndjson`: what is said of all cases of an area, of one record, or of memory.
 
     Attributes:
-        area: of decode cases, in the order of their ids.
+        area: of decode cases and encode cases, in the order of their ids.
+        scenarios: area of cases that brokers get, in the order of their ids; each with its `described_releases`.
         limited: id of a decode case that is decoded with ever less memory.
         payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
+        steps: for a broker, at one of the reference's own bounds, with payloads too large to keep.
+        codec: of a frame.
+        frame: around two records; frames that differ in a byte, and each beginning, are described as well.
+        markers: for a broker whose log knows a producer in each of some states.
         release: of the broker.
         config: the topic's settings.
         topic: an internal topic; without it, the record is a control record.
         key: of the record.
         value: of the record.
+        nearby: whether records that differ in a byte, two, or a length are described as well, and each beginning.
         sha256: of `described` of each input, end to end, or of `described_line`.
     """
 
     area: str = ""
+    scenarios: str = ""
     limited: str = ""
     payload: bytes = b""
+    steps: tuple[Step, ...] = ()
+    codec: Compression = "none"
+    frame: bytes = b""
+    markers: bool = False
     release: str = ""
     config: dict[str, str] = {}
     topic: str = ""
     key: bytes | None = None
     value: bytes | None = None
+    nearby: bool = False
     sha256: str = ""
 
 
@@ -87,11 +105,22 @@ def kept_descriptions() -> list[Described]:
     return msgspec.json.Decoder(Described).decode_lines(text)
 
 
-def described(data: bytes) -> bytes:
+def kept_alone(inputs: Mapping[str, Question]) -> Iterator[tuple[bytes, Question]]:
+    """Arguments of `described_kept` for the lines that are of no area; *inputs* of cases, by their ids."""
+    for each in kept_descriptions():
+        if not (each.area or each.scenarios):
+            yield _encoder.encode(each), inputs.get(each.limited, b"")
+
+
+def described(data: Question) -> bytes:
     """All that `explain` says of *data*, sizes of its records and the content of its control records, as JSON.
 
     Empty where a codec's library says why it refuses data: another release of it says so in other words.
+    Of a batch that is to be written, what its frame begins with.
     """
+    if isinstance(data, Batch):
+        return _frame_start(data)
+    assert isinstance(data, bytes)
     explanation = explain(data)
     error = explanation.error
     values = error and (error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message)
@@ -106,6 +135,21 @@ def described(data: bytes) -> bytes:
         }
     )
     return b"" if b"not opened" in said or (error and error.kind == "decompression") else said
+
+
+# Bytes at the start of a frame that say what is in it, and do not depend on the release of a library.
+FRAME_STARTS: Final[dict[Compression, int]] = {"gzip": 10, "snappy": 16, "lz4": 7, "zstd": 5}
+
+
+def _frame_start(batch: Batch) -> bytes:
+    if batch.compression not in FRAME_STARTS:
+        return b""
+    try:
+        entry = encode(batch)
+    except RecordFormatError:
+        return b""
+    payload = entry[RECORD_BATCH_OVERHEAD:] if batch.magic >= MAGIC_VALUE_V2 else decode_message(entry).value or b""
+    return payload[: FRAME_STARTS[batch.compression]]
 
 
 def _described_batch(batch: Batch) -> dict[str, Any]:
@@ -127,13 +171,108 @@ def _described_control(record: Record) -> Any:
         return error.kind, error.path, error.offset, error.rule, error.message
 
 
+# The newest patch of each minor release that predictions are about.
+DESCRIBED_RELEASES: Final = (
+    "0.8.2.2", "0.9.0.1", "0.10.0.1", "0.10.2.2", "0.11.0.3", "1.0.2", "1.1.1", "2.0.1", "2.1.1", "2.2.2", "2.3.1",
+    "2.4.1", "2.5.1", "2.6.3", "2.7.2", "2.8.2", "3.0.2", "3.1.2", "3.2.3", "3.3.2", "3.4.1", "3.5.2", "3.6.2",
+    "3.7.2", "3.8.1", "3.9.2", "4.0.2", "4.1.2", "4.2.0", "4.3.1", "4.4.0",
+)  # fmt: skip
+# A payload that is larger takes long on every release.
+LARGEST_DESCRIBED: Final = 1 << 20
+
+
+def described_releases(case: Case) -> list[str]:
+    """Releases whose predictions for *case* are kept: all for a cleaned log, for others the newest and a drawn one."""
+    if (scenario := scenario_of(case)) is None:
+        return []
+    concerned = [release for release in DESCRIBED_RELEASES if scenario.concerns(release)]
+    if any(isinstance(step, Clean) for step in scenario.steps):
+        return concerned
+    if any(len(step_payload(step)) > LARGEST_DESCRIBED for step in scenario.produces() if not step.is_null()):
+        return []
+    *older, newest = concerned or [NEWEST_RELEASE]
+    return [*sorted(older, key=lambda release: sha256(f"{case.id} {release}".encode()).digest())[:1], newest]
+
+
+def described_prediction(case: Case, release: str) -> bytes:
+    """The predicted answers of *release* to *case*, above compression, and the reasons for them, as JSON."""
+    scenario = scenario_of(case)
+    found = scenario and reasoned(scenario, release)
+    if not found:
+        return b"null"
+    answers = [msgspec.structs.replace(each, data=_above_compression(each.data)) for each in found[0]]
+    return _encoder.encode((answers, found[1]))
+
+
+def _above_compression(data: bytes) -> bytes:
+    try:
+        return masked(data)
+    except RecordFormatError:  # cut off, or broken on purpose
+        return b""
+
+
 def described_line(line: Described, data: bytes = b"") -> bytes:
     """All that is said of *line*, which is of no area, as JSON; *data* is the input of the case that it limits."""
+    if line.nearby:
+        return _encoder.encode([_outcome_of_record(line.topic, *each) for each in _nearby_records(line)])
     if line.topic:
         return _described_record(line.topic, line.key, line.value)
     if line.key:
         return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
-    return _described_produce(line) if line.payload else _described_limits(data)
+    if line.frame:
+        return _encoder.encode(list(map(_outcomes_of_frame, repeat(line.codec), _nearby(line.frame, lengths=False))))
+    if line.markers:
+        return _encoder.encode(list(_described_markers(line.release)))
+    return _described_produce(line) if line.payload or line.steps else _described_limits(data)
+
+
+def is_described(case: Case) -> bool:
+    """Whether `described` is about the input of *case*."""
+    return isinstance(case.input, bytes | Batch)
+
+
+def described_kept(line: bytes, data: Question) -> bytes:
+    """`described_line` of a line as JSON, whose steps then are of this module's own classes."""
+    assert isinstance(data, bytes)
+    return described_line(msgspec.json.decode(line, type=Described), data)
+
+
+def _nearby_records(line: Described) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """Key and value; of a control record, and of a record without a value, other keys, too."""
+    if line.key and not (line.topic and line.value):
+        yield from ((key, line.value) for key in _nearby(line.key))
+    if line.value is not None:
+        yield from ((line.key, value) for value in _nearby(line.value))
+
+
+# Unsigned varints: lengths 32,767 and 32,768 as compact ones, -1, and the least int32.
+_LENGTHS: Final = tuple(map(bytes.fromhex, ("808002", "818002", "ffffffff0f", "8080808008")))
+
+
+def _nearby(data: bytes, *, lengths: bool = True) -> Iterator[bytes]:
+    """*data*; one byte more; each beginning; and each byte as another.
+
+    With *lengths* also each as two bytes of 0xFF, and as a length at a bound.
+    """
+    yield from (data, data + b"\0")
+    for at, byte in enumerate(data):
+        head, tail = data[:at], data[at + 1 :]
+        yield head
+        others = {0, 0xFF, (byte + 1) % 256, (byte - 1) % 256, byte ^ 0x80} - {byte}
+        yield from (head + bytes((other,)) + tail for other in sorted(others))
+        if lengths:
+            yield head + b"\xff\xff" + tail[1:]
+            yield from (head + length + tail for length in _LENGTHS)
+
+
+def _outcome_of_record(topic: str, key: bytes | None, value: bytes | None) -> Any:
+    """The content of a record of *topic*, or of a control record; or the error."""
+    if not topic:
+        return _described_control(Record(0, 5, key, value))
+    try:
+        return decode_topic_record(topic, key, value)
+    except RecordFormatError as error:
+        return error.kind, error.path, error.offset, error.rule, error.message
 
 
 # What a decoder may take without any allowance, and for each byte of input; below it there is no memory at all.
@@ -183,20 +322,60 @@ def _outcome_steps(data: bytes, low: tuple[int, Outcome], high: tuple[int, Outco
 
 
 def _described_produce(line: Described) -> bytes:
-    """The predicted answer to the payload of *line*, as JSON.
+    """The predicted answer to the payload of *line*, or the answers to its steps with the reasons, as JSON.
 
-    Where the heap of a broker ends depends on the machine, so that this is no scenario for brokers.
+    Where the heap or the stack of a broker ends depends on the machine, so that this is no scenario for brokers.
     """
+    if line.steps:
+        return _encoder.encode(reasoned(Scenario(steps=line.steps, config=line.config), line.release))
     scenario = Scenario(steps=(Produce(data=line.payload),), config=line.config)
     return _encoder.encode(predict(scenario, line.release))
 
 
+# Releases that read compressed records in three ways.
+FRAME_RELEASES: Final = ("1.0.2", "2.8.2", "4.4.0")
+
+
+def _outcomes_of_frame(codec: Compression, frame: bytes) -> tuple[Any, ...]:
+    """How a batch of two records in *frame* is decoded, and what brokers answer to it."""
+    data, _ = compressed(codec, frame)
+    kind, *others = _outcome(data, Limits().max_output_bytes)
+    scenario = Scenario(steps=(Produce(data=data),))
+    said = (reasoned(scenario, release) or ((), []) for release in FRAME_RELEASES)
+    return kind, others[:1], [(*(each.error_code for each in answers), reasons) for answers, reasons in said]
+
+
+# Epochs of producers and markers, the largest int16 among them; and of coordinators.
+EPOCHS: Final = (0, 1, 2, 32_766, 32_767)
+COORDINATOR_EPOCHS: Final = (3, 4, 5)
+
+
+def _described_markers(release: str) -> Iterator[Any]:
+    """The answer of a leader to a marker, and its state then, for each state, epoch and version.
+
+    A real producer gets to the last epochs only after tens of thousands of transactions.
+    """
+    states = (
+        ProducerState(epoch=epoch, transaction_first_offset=first, coordinator_epoch=COORDINATOR_EPOCHS[1])
+        for epoch in EPOCHS
+        for first in (None, 0)
+    )
+    for state, epoch, coordinator, version in product(states, EPOCHS, COORDINATOR_EPOCHS, range(3)):
+        known = LogState(log_end_offset=1).with_producer(FIRST_PRODUCER_ID, state)
+        marker: dict[str, Any] = {
+            "coordinator_epoch": coordinator,
+            "transaction_version": version,
+            "now_ms": NOW,
+            "release": release,
+        }
+        result = append_marker(known, FIRST_PRODUCER_ID, epoch, commit=True, **marker)
+        after = result.log.producers[FIRST_PRODUCER_ID]
+        yield result.error_code, result.rule, after.epoch, after.transaction_first_offset, after.coordinator_epoch
+
+
 def _described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:
     """All that is said of a record of an internal topic, as JSON."""
-    try:
-        found: Any = decode_topic_record(topic, key, value)
-    except RecordFormatError as error:
-        found = error.kind, error.path, error.offset, error.rule, error.message
+    found = _outcome_of_record(topic, key, value)
     batch = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, key, value),))
     return _encoder.encode((found, explain(encode(batch), topic=topic).section))
 

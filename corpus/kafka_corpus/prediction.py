@@ -103,6 +103,8 @@ class _Partition:
     # Whether the broker has shut down in order, and whether its recovery split a segment.
     is_flushed: bool = False
     is_split: bool = False
+    # What the reference gives as reasons: rules, and what the cleaner did with each entry.
+    reasons: list[Any] = field(default_factory=list)
 
     @property
     def config(self) -> TopicConfig:
@@ -111,12 +113,19 @@ class _Partition:
 
     def took(self, result: AppendResult) -> None:
         """The log after an append."""
+        self.reasons.append((result.rule, result.path, result.whole_request))
         self.log = result.log
         self.stored += result.stored
 
 
 def predict(scenario: Scenario, release: str) -> tuple[StepAnswer, ...] | None:
     """The answers of a broker of *release*; None where the reference has no prediction (`silence` gives the reason)."""
+    found = reasoned(scenario, release)
+    return None if found is None else found[0]
+
+
+def reasoned(scenario: Scenario, release: str) -> tuple[tuple[StepAnswer, ...], list[Any]] | None:
+    """As `predict`, with the reasons of the reference in order: rules, and what the cleaner did with entries."""
     try:
         return _predicted(scenario, release)
     except Unpredicted:
@@ -132,11 +141,11 @@ def silence(scenario: Scenario, release: str) -> str:
     return ""
 
 
-def _predicted(scenario: Scenario, release: str) -> tuple[StepAnswer, ...]:
+def _predicted(scenario: Scenario, release: str) -> tuple[tuple[StepAnswer, ...], list[Any]]:
     if minor_version(release) not in MINORS:
         raise Unpredicted(f"release {release}")
     partition = _Partition(release, scenario.config)
-    return tuple(_prediction(step)(partition, step) for step in scenario.steps)
+    return tuple(_prediction(step)(partition, step) for step in scenario.steps), partition.reasons
 
 
 def _prediction(step: Step) -> Callable[[_Partition, Any], StepAnswer]:
@@ -320,6 +329,7 @@ def _fetch(partition: _Partition, step: Fetch) -> StepAnswer:
         down_conversion=partition.settings.get("message.downconversion.enable") != "false",
         **limits,
     )
+    partition.reasons.append(result.rule)
     if result.closed:
         return StepAnswer(closed=True)
     return StepAnswer(
@@ -366,6 +376,7 @@ def _edit(partition: _Partition, step: Edit) -> StepAnswer:
 
 def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:
     result = recover(edited, release=partition.release)
+    partition.reasons.append((result.rule, result.error, result.next_offset))
     if result.error:
         return StepAnswer(ended=True)  # SEG-13; the old bytes are restored
     partition.stored, partition.is_split = _as_recorded(result.data), result.splits
@@ -401,7 +412,11 @@ def _clean_round(partition: _Partition, end: int) -> bool:
         segments=[Segment(base, NOW + at) for at, base in enumerate(partition.segments)],
     )
     config = CleanerConfig.of(partition.settings)
-    result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
+    try:
+        result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
+    except RecordFormatError as error:  # a release whose cleaner is not described
+        raise Unpredicted(str(error)) from None
+    partition.reasons.append((result.rule, result.error, result.fates))
     if result.error:
         return False
     partition.stored, partition.first_dirty_offset = result.data, end

@@ -1,15 +1,18 @@
 """Scenarios: what is done to a broker, how it is written down, and what the reference says to it."""
 
 import gzip
+from hashlib import sha256
 
+import msgspec
 import pytest
 
-from kafka_corpus.answer_diff import difference, scenario_of
+from kafka_corpus.answer_diff import difference, masked, scenario_of
+from kafka_corpus.answers import described_kept, described_releases, kept_alone
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
 from kafka_corpus.authoring.batches import payload_of as records_of
 from kafka_corpus.authoring.build import put, raw_message, reseal
 from kafka_corpus.case import Case, Expectation
-from kafka_corpus.prediction import predict, step_payload, version_of
+from kafka_corpus.prediction import predict, reasoned, silence, step_payload, version_of
 from kafka_corpus.registry import error_answer, produced, scene, stored
 from kafka_corpus.scenario import (
     NOW,
@@ -32,6 +35,7 @@ from kafka_corpus.scenario import (
     producer_id,
 )
 from kafka_corpus.vector_format import input_of, line_of, parse_line
+from kafka_corpus.vectors import load_vectors
 from kafka_records import Record
 
 BATCH = bytes_of(batch_of(*some_records(3)))
@@ -283,3 +287,46 @@ def test_difference_above_compression() -> None:
     assert difference([StepAnswer(data=small)], [StepAnswer(data=other)], "masked") == ""
     assert difference([StepAnswer(data=small)], [StepAnswer(data=other)]) != ""
     assert difference([StepAnswer(data=small)], [StepAnswer(data=b"?" * 20)], "masked") != ""
+
+
+def test_reasons_of_a_prediction() -> None:
+    """Each answer comes with what decided it: the rule of an append, and the fate of each entry that was cleaned."""
+    broken = reseal(put(BATCH, "record_count", 9))
+    steps = (Produce(data=broken), Produce(data=BATCH), Clean())
+    found = reasoned(Scenario(steps=steps, config={"cleanup.policy": "compact"}), "4.4.0")
+    assert found is not None
+    refused, taken, (_, _, fates) = found[1]
+    assert (refused[0], taken[0], [each.outcome for each in fates]) == ("HDR-12", "RWR-01", ["copied"])
+
+
+def test_cleaner_before_batches() -> None:
+    """A release whose cleaner is not described is a silence of predictions, and no error."""
+    scenario = Scenario(steps=(Produce(data=MESSAGE, api_version=2), Clean()), config={"cleanup.policy": "compact"})
+    assert "not described" in silence(scenario, "0.10.2.2")
+
+
+def test_unknown_codec_is_masked() -> None:
+    """A stored batch of an unknown codec is compared with its payload as it is."""
+    assert masked(put(BATCH, "attributes", 7)).endswith(BATCH[61:])
+
+
+@pytest.mark.parametrize(
+    ("id_", "releases"),
+    [
+        ("log_tombstones.last_batch_of_a_round[none]", ["3.9.2", "4.0.2", "4.1.2", "4.2.0", "4.3.1"]),
+        ("fetch_conversion.stored_as_v2[v1-none]", ["3.2.3", "3.9.2"]),
+        ("v2_encode.append_time[codec zstd, 1 records]", []),
+    ],
+)
+def test_releases_that_are_described(id_: str, releases: list[str]) -> None:
+    """A cleaned log is described for each release in its range; another scenario for the newest, and a drawn one."""
+    (case,) = load_vectors(id_)
+    assert described_releases(case) == releases
+
+
+def test_answers_to_markers_are_the_kept_ones() -> None:
+    """A leader's answers to markers are those whose digests `explained.ndjson` has."""
+    kept = [(line, data) for line, data in kept_alone({}) if b'"markers"' in line]
+    assert len(kept) == 3
+    digests = [msgspec.json.decode(line)["sha256"] for line, _ in kept]
+    assert [sha256(described_kept(*each)).hexdigest() for each in kept] == digests

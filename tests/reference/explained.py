@@ -6,19 +6,48 @@
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import starmap
+from operator import itemgetter
 from pathlib import Path
 from random import Random
+from typing import Any
+from zlib import crc32
 
 import msgspec
 from tests.reference.topic_values import drawn, record_bytes, tables
 
 import kafka_corpus
-from kafka_corpus.answers import Described, described, described_line
-from kafka_corpus.authoring.build import raw_batch, raw_message
-from kafka_corpus.authoring.frames import codec_id, zstd_block, zstd_frame
+from kafka_corpus.answers import (
+    Described,
+    described,
+    described_line,
+    described_prediction,
+    described_releases,
+    is_described,
+)
+from kafka_corpus.authoring.batches import PLAIN
+from kafka_corpus.authoring.build import packed, raw_batch, raw_message
+from kafka_corpus.authoring.frames import (
+    codec_id,
+    deflate_stored,
+    gzip_header,
+    gzip_member,
+    lz4_data,
+    lz4_header,
+    pack,
+    skippable,
+    zstd_block,
+    zstd_checksum,
+    zstd_frame,
+    zstd_header,
+)
+from kafka_corpus.case import Case, Recipe
+from kafka_corpus.recipes import build_recipe
+from kafka_corpus.scenario import Fetch, Made, Produce
 from kafka_corpus.vectors import load_vectors
 from kafka_records import explain
-from kafka_records.constants import RECORD_OVERHEAD_V1
+from kafka_records.constants import RECORD_OVERHEAD_V1, Compression
+from kafka_records.control import ControlRecord, encode_control
 from kafka_records.explain import Field, Part
 from kafka_records.internal_topics import COORDINATORS, MessageTable, version_layout
 from kafka_records.varint import encode_varint
@@ -60,24 +89,84 @@ def titles(part: Part) -> list[str]:
 
 def descriptions() -> Iterator[Described]:
     """Digests of what is said of each decode case without a recipe, of limits, and of records of internal topics."""
-    areas: dict[str, list[tuple[str, bytes]]] = {}
+    areas: dict[str, list[tuple[str, Any]]] = {}
     for case in load_vectors():
-        if isinstance(case.input, bytes):
+        if is_described(case):
             areas.setdefault(case.area, []).append((case.id, case.input))
     limited = {id_: data for inputs in areas.values() for id_, data in inputs if id_ in LIMITED}
     for area, inputs in sorted(areas.items()):
-        digest = sha256(b"".join(described(data) for _, data in sorted(inputs))).hexdigest()
+        digest = sha256(b"".join(described(data) for _, data in sorted(inputs, key=itemgetter(0)))).hexdigest()
         yield Described(area=area, sha256=digest)
+    yield from predictions()
     yield from map(_with_digest, full_heaps())
+    yield from map(_with_digest, bounds())
+    yield from (_with_digest(Described(codec=codec, frame=frame)) for codec, frame in FRAMES)
     for id_ in LIMITED:
         yield _with_digest(Described(limited=id_), limited[id_])
     for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
         # LeaderChangeMessage: version, leader, no voters by a length in too many bytes, none that granted, no tags.
         yield _with_digest(Described(key=bytes((0, 0, 0, 2)), value=bytes(6) + length + b"\1\0"))
+    for type_, fields in CONTROL_VALUES:
+        record = encode_control(ControlRecord(type_, fields))
+        yield _with_digest(Described(key=record.key, value=record.value, nearby=True))
     for table, version in tables():
         for seed in range(2):
             key, value = sample(table, version, Random(seed), broken=seed > 0)
             yield _with_digest(Described(topic=table.topic, key=key, value=value))
+        for is_there in (False, True) if version in table.versions else ():
+            key, value = sample(table, version, Least(is_there=is_there), broken=False)
+            yield _with_digest(Described(topic=table.topic, key=key, value=value, nearby=True))
+
+
+def predictions() -> Iterator[Described]:
+    """Digests of what is predicted of brokers, with the reasons, for the cases of each area."""
+    areas: dict[str, list[tuple[Case, str]]] = {}
+    for case in load_vectors():
+        for release in described_releases(case):
+            areas.setdefault(case.area, []).append((case, release))
+    for area, questions in sorted(areas.items()):
+        said = starmap(described_prediction, questions)
+        yield Described(scenarios=area, sha256=sha256(b"".join(said)).hexdigest())
+
+
+VOTER = {"voter_id": 7}
+VOTER_V1 = VOTER | {"voter_directory_id": bytes(range(16))}
+ENDPOINT = {"name": b"A", "host": b"b", "port": 9}
+SUPPORTED = {"kraft_version_feature": {"min_supported_version": 0, "max_supported_version": 1}}
+# One of each type and version of control records, with one element in each array.
+CONTROL_VALUES = (
+    ("abort", {"version": 0, "coordinator_epoch": 3}),
+    ("leader_change", {"version": 0, "leader_id": 7, "voters": (VOTER,), "granting_voters": (VOTER,)}),
+    ("leader_change", {"version": 1, "leader_id": 7, "voters": (VOTER_V1,), "granting_voters": (VOTER_V1,)}),
+    ("snapshot_header", {"version": 0, "last_contained_log_timestamp": 5}),
+    ("snapshot_footer", {"version": 0}),
+    ("kraft_version", {"version": 0, "kraft_version": 1}),
+    ("kraft_voters", {"version": 0, "voters": (VOTER_V1 | {"endpoints": (ENDPOINT,)} | SUPPORTED,)}),
+)
+
+
+class Least(Random):
+    """Draws the least: one element, small numbers; and what may be null or away is null and away, or *is_there*."""
+
+    def __init__(self, *, is_there: bool) -> None:
+        super().__init__(0)
+        self._is_there = is_there
+
+    def random(self) -> float:
+        """Above each share of nulls; or below it."""
+        return 0.5 if self._is_there else 0.0
+
+    def randrange(self, start: int, *_: Any) -> int:
+        """1, or the largest below that."""
+        return min(1, start - 1)
+
+    def randbytes(self, n: int) -> bytes:
+        """As many bytes, counted."""
+        return bytes(range(n))
+
+    def choice(self, seq: Any) -> Any:
+        """The second, as `randrange` draws it."""
+        return seq[1]
 
 
 def _with_digest(line: Described, data: bytes = b"") -> Described:
@@ -97,6 +186,58 @@ def full_heaps() -> Iterator[Described]:
     for more in (0, 1):
         yield Described(payload=_with_headers(more), release="4.4.0", config=REWRITTEN)
         yield Described(payload=_claiming(more), release="0.10.2.2", config=COMPACTED)
+
+
+# Bounds of the reference, copied for the same reason: headers and empty blocks that fill a stack, and the stored
+# bytes that are converted at a time.
+FULL_STACKS = (("many_frames", "snappy", 10_000), ("many_pieces", "snappy", 40_000), ("many_frames", "gzip", 9_000))
+CONVERTED_AT_A_TIME = 128 * 1024
+# Bytes of a record that are read at a time, in a release that skips by way of a buffer.
+READ_AT_A_TIME, BUFFERED = 2048, "2.8.2"
+
+
+def bounds() -> Iterator[Described]:
+    """Both sides of a bound that no broker states, or that takes large payloads or very many transactions."""
+    for release in ("0.11.0.3", "4.2.0", "4.4.0"):
+        yield Described(markers=True, release=release)
+    for name, codec, most in FULL_STACKS:
+        for more in (-1, 0, 1, 2):
+            for release in ("2.3.1", "4.4.0"):
+                recipe = Made(name, {"codec": codec, "count": most + more})
+                yield Described(steps=(Produce(recipe=recipe),), release=release)
+    for more in (-1, 0, 1):
+        # The stream ends after as many bytes, and a number in the first of them has no end.
+        record = encode_varint(2 * READ_AT_A_TIME) + (b"\0" + b"\xff" * 10).ljust(READ_AT_A_TIME + more, b"\0")
+        yield Described(steps=(Produce(data=packed("gzip", record)),), release=BUFFERED)
+    refused = Made("many_skippable_frames", {"count": 64})
+    left = CONVERTED_AT_A_TIME - len(build_recipe(Recipe(refused.name, refused.args)))
+    for more in (-1, 0, 1):
+        # A batch that cannot be converted takes those with it that are converted at the same time.
+        plain = (Made("plain_batch", {"size": size}) for size in (100, left + more))
+        produced = (Produce(recipe=each) for each in (*plain, refused))
+        yield Described(steps=(*produced, Fetch(api_version=3)), release="3.9.2")
+
+
+GZIP_FIELDS = b"\x02\0xyname\0comment\0"
+GZIP_HEADER = gzip_header(flags=0x1E) + GZIP_FIELDS
+# Each optional field of a frame once, and the frames of Kafka's writer.
+FRAMES: tuple[tuple[Compression, bytes], ...] = (
+    ("gzip", gzip_member(PLAIN, header=GZIP_HEADER + (crc32(GZIP_HEADER) & 0xFFFF).to_bytes(2, "little"))),
+    (
+        "gzip",
+        gzip_member(PLAIN[:20], header=gzip_header(flags=0x18) + b"a\0b\0")
+        + gzip_member(PLAIN[20:], body=deflate_stored(PLAIN[20:])),
+    ),
+    ("snappy", pack("snappy", PLAIN)),
+    ("lz4", lz4_header(flg=0x68, size=len(PLAIN).to_bytes(8, "little")) + lz4_data(PLAIN, stored=True) + bytes(4)),
+    ("lz4", pack("lz4", PLAIN)),
+    (
+        "zstd",
+        zstd_frame(zstd_block(PLAIN, last=True), header=zstd_header(0x24, bytes((len(PLAIN),))), end=b"")
+        + zstd_checksum(PLAIN),
+    ),
+    ("zstd", skippable(b"ab") + pack("zstd", PLAIN)),
+)
 
 
 REWRITTEN = {"compression.type": "lz4"}

@@ -141,9 +141,13 @@ TARGETS: Final[dict[str, TargetEntry]] = {
     "reference": TargetEntry(
         "kafka_conformance.power.python:reference",
         "This project's own reference, `kafka_records`, mutated in the same way. A mutant is seen if the answer that a"
-        " vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, if a"
-        " prediction no longer fits what brokers answered, or if an explanation of a case or of a record of an"
-        " internal topic, or the memory limit at which decoding fails, differs from the kept digest.",
+        " vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, or if"
+        " a prediction no longer fits what brokers answered. It is also seen if one of these differs from the digest"
+        " that `explained.ndjson` keeps: the explanation of a case, the start of a frame that is written, an answer"
+        " predicted for a release with the rules that explain it, what is made of a frame, a control record or a"
+        " record of an internal topic in which a byte is another, or the bound of memory, stack or epoch at which an"
+        " outcome changes. Survivors of a sample become cases and digests, so that a new sample shows less: 94.8 % of"
+        " seed 2 and 92.6 % of seed 3 were seen when they were drawn.",
     ),
     "columnar": TargetEntry(
         "kafka_conformance.power.python:columnar",

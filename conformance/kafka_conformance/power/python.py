@@ -330,19 +330,19 @@ class ReferenceExchange:
         self._adapter = adapter
         self._cases = list(load_vectors())
         self._lines = [line_of(case) for case in self._cases]
-        inputs = {case.id: case.input for case in self._cases}
-        self._kept = [(each, inputs.get(each.limited, b"")) for each in answers.kept_descriptions() if not each.area]
+        self._kept = list(answers.kept_alone({case.id: case.input for case in self._cases}))
         hello = serve.hello(load_testee(adapter))
         self._questions: list[tuple[int, str, bytes, Sequence[StepAnswer]]] = []
         recorded = evidence.load_evidence(package_root())
         compared: set[tuple[str, tuple[tuple[str, ...], ...]]] = set()
         for number, case in enumerate(self._cases):
-            kinds = ("answer", "explained") if isinstance(case.input, bytes) else ("answer",)
+            kinds = ("answer", "explained") if answers.is_described(case) else ("answer",)
             self._questions += [(number, each, b"", ()) for each in kinds]
             if case.aborted is not None:
                 self._questions.append((number, "committed", _request(case, hello), ()))
-            for release, given in _predicted(case, recorded.get(case.id), compared):
-                self._questions.append((number, release, b"", given))
+            found = _predicted(case, recorded.get(case.id), compared)
+            self._questions += [(number, release, b"", given) for release, given in found]
+            self._questions += [(number, "reasons", each.encode(), ()) for each in answers.described_releases(case)]
         self._questions += [(number, "kept", b"", ()) for number in range(len(self._kept))]
         self.units: Sequence[str] = [
             f"kept.{at}" if what == "kept" else f"{self._cases[at].id} {what}".removesuffix(" answer")
@@ -365,7 +365,9 @@ class ReferenceExchange:
             if what == "explained":
                 return bytes(requests.described(case(number).input))
             if what == "kept":
-                return bytes(requests.described_line(*self._kept[number]))
+                return bytes(requests.described_kept(*self._kept[number]))
+            if what == "reasons":
+                return bytes(requests.described_prediction(case(number), line.decode()))
             return msgspec.json.encode(predicting.predict(diff.scenario_of(case(number)), what))
 
         return answer
@@ -373,7 +375,7 @@ class ReferenceExchange:
     def grade(self, unit: int, reply: bytes) -> str:
         """How the answer differs from what is stored or recorded."""
         number, what, _, given = self._questions[unit]
-        if what in ("explained", "kept"):
+        if what in ("explained", "kept", "reasons"):
             return sha256(reply).hexdigest()
         if what == "answer":
             short = answers.brief(self._cases[number], msgspec.json.decode(reply, type=Answer))
@@ -391,8 +393,7 @@ def _predicted(
 
     Of the first case of a function and changes, which *compared* holds, also those before and after each change.
     """
-    scenario = scenario_of(case)
-    if scenario is None or line is None:
+    if (scenario := scenario_of(case)) is None or line is None:
         return
     found = [each for each in line.brokers if not each.cannot]
     changes = case.id.partition("[")[0], tuple(tuple(each.releases) for each in found)

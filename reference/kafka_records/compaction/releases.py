@@ -42,7 +42,7 @@ class Cleaning:
 FIRST: Final[Version] = (0, 11, 0)
 
 CHANGES: Final[Mapping[Version, Mapping[str, Any]]] = {
-    (2, 3): {"last_by_offset": True},
+    (2, 2): {"last_by_offset": True},
     (3, 0): {"spares_markers": True},
     (3, 1): {"delete_horizon": True},
     (3, 9): {"keeps_last": "round"},

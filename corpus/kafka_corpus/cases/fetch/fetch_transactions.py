@@ -29,7 +29,7 @@ from kafka_corpus.authoring.steps import (
     writes,
 )
 from kafka_corpus.registry import Draft, case, scene, stored
-from kafka_corpus.scenario import NOW, Clean, Fetch, FindOffset, Isolation, Produce, StepAnswer
+from kafka_corpus.scenario import NOW, Clean, Fetch, FindOffset, Isolation, Produce, StepAnswer, producer_id
 from kafka_records.broker.errors import INVALID_PRODUCER_EPOCH
 from kafka_records.constants import Compression
 from kafka_records.transactions import TRANSACTION_COORDINATOR_FENCED
@@ -266,6 +266,35 @@ def aborted_transaction_behind_one_interval() -> Draft:
         writes(data(0), 1),
         aborts(2),
         (Fetch(isolation=COMMITTED, max_bytes=4096), fetched(log[:4096], 3, aborted=(listed(1),))),
+    )
+
+
+def of_size(size: int, **fields: Any) -> bytes:
+    """A batch of *size* bytes, about 4,000, with one record; *fields* are those of `Batch`."""
+    (record,) = some_records(1)
+    padding = size - len(bytes_of(batch_of(record._replace(value=b"-" * 4000), **fields)))
+    return bytes_of(batch_of(record._replace(value=b"-" * (4000 + padding)), **fields))
+
+
+@case("TXN-23")
+def aborted_transactions_around_an_entry_of_the_index() -> Draft:
+    """A limited fetch lists what was aborted below the entry of the offset index at its end, and nothing from there on.
+
+    Each append gets an entry, since 4,097 bytes have come before it since the last.
+    """
+    producer = {"producer_id": producer_id(0), "producer_epoch": 0, "base_sequence": 0}
+    first, second = of_size(4097), of_size(4097, transactional=True, **producer)
+    log = assigned(first, 0) + assigned(second, 1)
+    assert len(log) == 2 * 4097
+    return scene(
+        takes(first),
+        *begun(),
+        writes(second, 1),
+        *begun("b"),
+        writes(data(0, who=1), 2, alias="b"),
+        aborts(3),
+        aborts(4, alias="b", who=1),
+        (Fetch(isolation=COMMITTED, max_bytes=len(log)), fetched(log, 5, aborted=(listed(1),))),
     )
 
 

@@ -52,6 +52,15 @@ def later_segments() -> Draft:
     )
 
 
+@case("SEG-05", "SEG-07", each={"127": (127, True), "-128": (-128, False)})
+def magic_at_a_bound(given: tuple[int, bool]) -> Draft:
+    """Recovery takes whatever has a magic above 2 for a batch of v2, and a negative magic for a message."""
+    magic, stays = given
+    changed = put(SECOND, "magic", magic)
+    left = FIRST + changed if stays else FIRST
+    return scene(planted(FIRST, changed, left=left), ends_at(4 if stays else 2), since=FIRST_OF_V2)
+
+
 TAILS = {
     "a batch cut short": THIRD[:-1],
     "a header cut short": THIRD[:40],

@@ -110,14 +110,14 @@ def _numbered(sequence: int, offset: int, codec: Compression = "none") -> bytes:
     return assigned(numbered_from(sequence, 2, codec), offset)
 
 
-def _empty(sequence: int, offset: int, max_timestamp: int, **fields: object) -> bytes:
+def _empty(sequence: int, offset: int, max_timestamp: int, *, epoch: int = 0, **fields: object) -> bytes:
     """The remains of a batch of two records."""
     return on_disk(
         base_offset=offset,
         last_offset=offset + 1,
         max_timestamp=max_timestamp,
         producer_id=PRODUCER_ID,
-        producer_epoch=0,
+        producer_epoch=epoch,
         base_sequence=sequence,
         **fields,
     )
@@ -136,6 +136,22 @@ def last_batch_of_a_producer(codec: Compression) -> Draft:
         appends(*newer),
         cleans(_empty(2, 2, NEWEST_OF_TWO), on_disk(*newer)),
         cleans(_empty(2, 2, NEWEST_OF_TWO), on_disk(*newer)),
+        config=AT_ONCE,
+    )
+
+
+@case("CLN-14", "CLN-17", refs=["KAFKA-8335"])
+def last_sequence_in_two_epochs() -> Draft:
+    """Of two batches that end at one sequence, in two epochs, only the last stays without records.
+
+    Kafka 2.1.1 knew a producer's last batch by its sequence, and kept both; 2.2.2 does not.
+    """
+    newer = (keyed(4, b"key 0"), keyed(5, b"key 1"))
+    return scene(
+        takes(numbered_from(0, 2)),
+        takes(numbered_from(0, 2, epoch=1), 2),
+        appends(*newer),
+        cleans(_empty(0, 2, NEWEST_OF_TWO, epoch=1), on_disk(*newer)),
         config=AT_ONCE,
     )
 

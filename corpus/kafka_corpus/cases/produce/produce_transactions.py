@@ -309,3 +309,11 @@ def broken_batch_of_the_transaction_before(codec: Compression) -> Draft:
     broken = reseal(put(data(1, 2, codec), "record_count", 9))
     stale = fails(broken, INVALID_PRODUCER_EPOCH, epochs_back=1)
     return scene(named(), writes(data(0)), commits(1), stale, writes(data(0, epoch=1), 2))
+
+
+@case("TXN-05", "PID-14", "HDR-12")
+def broken_batch_of_the_transaction_before_an_open_one() -> Draft:
+    """An open transaction vouches for batches of its own epoch only: one of an older epoch is fenced uncounted."""
+    broken = reseal(put(data(1, 2), "record_count", 9))
+    stale = fails(broken, INVALID_PRODUCER_EPOCH, epochs_back=1)
+    return scene(named(), writes(data(0)), commits(1), writes(data(0, epoch=1), 2), stale, commits(3, epoch=2))
