@@ -94,7 +94,7 @@ def test_recipes_are_sent_where_announced(recipe: Recipe, sent: bool) -> None:
     ids=str,
 )
 def test_format_of_recipes_is_that_of_the_bytes(recipe: Recipe) -> None:
-    """What a testee has to announce for a recipe is what its bytes are."""
+    """A testee announces the magic and codec of a recipe's bytes to get it."""
     assert list(needed_formats(build_recipe(recipe))) == [recipe_format(recipe)]
 
 
