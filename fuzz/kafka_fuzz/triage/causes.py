@@ -40,12 +40,14 @@ from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import LONGEST
 from kafka_fuzz.targets.codecs import LIMITS
 from kafka_fuzz.targets.outcome import (
+    SANITIZER,
     Outcome,
     ending_cause,
     fault_phrase,
     normalized_message,
     value_relation,
 )
+from kafka_fuzz.targets.sanitized import SANITIZED
 from kafka_records import RecordFormatError
 
 # Codecs of compression by the group of a rule.
@@ -290,9 +292,19 @@ class Heading(NamedTuple):
     case: str = ""
 
 
+def row_of_target(target: str) -> str:
+    """The row of kept results with the code of *target*: that of a build under a sanitizer is the plain one's.
+
+    >>> row_of_target("aiokafka-asan"), row_of_target("sarama@1.41.0")
+    ('aiokafka', 'sarama')
+    """
+    plain = target.partition("@")[0]
+    return SANITIZED.get(plain, plain)
+
+
 def heading_of(index: CauseIndex, outcome: Outcome, right: str, data: bytes) -> Heading:
     """The heading of a finding: the title of its reviewed cause, else a sentence on what happened."""
-    target = outcome.target.partition("@")[0]
+    target = row_of_target(outcome.target)
     traits = finding_traits(outcome, right, data)
     cause, case = index.lookup(target, traits)
     causes = causes_of(target)
@@ -352,6 +364,8 @@ def _read(outcome: Outcome, rule: str, on: str) -> str:
             much = "time" if detail == "time" else "memory"
             return f"Takes far too much {much} for {on}"
         case "crash":
+            if detail.startswith(SANITIZER):
+                return _sanitizer_sentence(detail, function, on)
             how = _crash_words(detail)
             return f"Ends with {how} in {function}" if function else f"Ends with {how} on {on}"
         case "leaked_exception":
@@ -377,6 +391,13 @@ def _written(outcome: Outcome, rule: str) -> str:
         case "hang":
             return "Gives no answer to a batch to write"
     return f"Fails to write a batch: {_without_type(detail) or outcome.kind.replace('_', ' ')}"
+
+
+def _sanitizer_sentence(detail: str, function: str, on: str) -> str:
+    """A read or write outside of an object."""
+    what, _, access = detail.removeprefix(SANITIZER).strip().partition(" ")
+    verb = {"READ": "Reads", "WRITE": "Writes"}.get(access, "Uses memory wrongly, or reads")
+    return f"{verb} outside of its memory{f' in {function}' if function else f' on {on}'}: {what}"
 
 
 def _crash_words(detail: str) -> str:
@@ -495,13 +516,13 @@ def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> di
     """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
     tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
     for finding in findings:
-        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
+        tested["encode" if finding.mode == "encode" else "decode"].add(row_of_target(finding.outcome.target))
     for report in read_log(directory):
         kind = report.target.partition(":")[0]
         if not report.executions:
             continue
         if kind not in OF_TESTEES:
-            tested["decode"].add(report.target)
+            tested["decode"].add(row_of_target(report.target))
             continue
         op = "encode" if kind == "encode" else "decode"
         ran = (part.strip() for part in report.version.split(", ") if " did not run" not in part)
