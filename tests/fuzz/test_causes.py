@@ -110,7 +110,7 @@ def test_findings_get_the_reviewed_cause_of_their_case(tmp_path: Path) -> None:
     assert heading.cause == "inner-size-endless-loop"
     assert (heading.library, heading.title) == ("aiokafka", titles[heading.cause])
     assert heading_of(index, hang, "malformed HDR-13", b"") == Heading(
-        "aiokafka", "Gives no answer to a record count that is not the number of records"
+        "aiokafka", "Gives no answer to broken bytes"
     )
     assert kept_index(tmp_path / "missing").votes == {}
 
