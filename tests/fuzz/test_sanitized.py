@@ -120,7 +120,7 @@ def run_damaged(folder: Path, environment: dict[str, str], *flags: str) -> list[
 
 @pytest.mark.testees
 def test_a_damaged_build_is_found_under_the_sanitizer_alone(tmp_path: Path) -> None:
-    """A read behind a copy on the heap is a crash with its function; the plain build does not show it."""
+    """A read after the end of a copy on the heap is a crash with its function; the plain build does not show it."""
     try:
         environment = sanitizer_environment(tmp_path)
     except (BuildError, OSError) as error:

@@ -91,7 +91,7 @@ def ending_cause(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]
 
 
 class SanitizerReport(NamedTuple):
-    """What AddressSanitizer reported.
+    """A report of AddressSanitizer.
 
     Attributes:
         detail: its error, and whether memory was read or written.

@@ -63,7 +63,7 @@ MOST_SHOWN: Final = 40
 @click.option("--targets", default=ALL, show_default=True, help="Names, with commas between them.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
-@click.option("--cpu-minutes", type=click.FloatRange(min=0, min_open=True), help="End after this CPU time, too.")
+@click.option("--cpu-minutes", type=click.FloatRange(min=0, min_open=True), help="Limit of CPU time.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
 @campaign_option("Corpus, findings, log: the next campaign continues from them.")
 @click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
@@ -90,14 +90,11 @@ def run(
 ) -> None:
     """Fuzz targets until the time is over, and print new findings.
 
-    `all` is everything that can run here but brokers.
-    Targets in process: reference, roundtrip, explain, append, convert,
-    decompress, kafka-python, aiokafka-pure, aiokafka (compiled; it may crash).
-    aiokafka-asan is its extension under AddressSanitizer, built by gcc when it is
-    first used; `all` leaves it out.  With processes of their own: differential:A,B (what testees read), encode:A,B
-    (what they write) and broker:RELEASE; because
-    of their commas, several targets are best put in by several names with +,
-    as in --targets reference+differential:reference,aiokafka.
+    `all` is everything that can run here but brokers and aiokafka-asan.
+    Targets in process: reference, roundtrip, explain, append, convert, decompress,
+    kafka-python, aiokafka-pure, aiokafka, aiokafka-asan.  With processes of their
+    own: differential:A,B (what testees read), encode:A,B (what they write) and
+    broker:RELEASE; + joins them: reference+differential:reference,aiokafka.
     """
     names = tuple(split_targets(targets))
     wrong = unknown_targets(names)
