@@ -213,6 +213,12 @@ def sound_and_broken() -> tuple[bytes, bytes]:
     return sound, sound[:-1] + bytes([sound[-1] ^ 1])
 
 
+def test_only_timestamps_are_cut_to_seconds() -> None:
+    """A magic of 0 in place of 2 is another value."""
+    magic = Outcome("mine", "wrong_data", "batches.magic rounded", "v2")
+    assert heading_sentence(magic, "ok") == "Reads the magic of a batch wrongly: another value"
+
+
 def test_a_silent_stop_is_one_heading_whatever_the_fault() -> None:
     """A codec that gives the entries before a broken one differs from one that takes the broken one."""
     sound, broken = sound_and_broken()

@@ -576,6 +576,8 @@ def _difference_words(detail: str, relation: str) -> str:
     plain = plain.removeprefix("records.") if plain.startswith("records.headers.") else plain
     words = _FIELDS.get(plain) or f"the {plain.rpartition('.')[2].replace('_', ' ')} of a batch"
     how = how or relation
+    if how == "rounded" and "timestamp" not in path:  # seconds are no unit of it
+        how = "other"
     return f"{words} wrongly: {_RELATIONS.get(how, how.replace('_', ' '))}"
 
 
