@@ -11,6 +11,7 @@ the last entry alone: the fault is there, and the entries before it only hide it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -41,6 +42,7 @@ from kafka_fuzz.triage.causes import (
 from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     KNOWN,
+    LATE,
     SMALLER,
     UNDER_WAY,
     Last,
@@ -84,7 +86,8 @@ def triaged(
             another version of its target.
         jobs: targets that run at a time.
         results: the folder of kept results, whose reviewed causes findings are compared with.
-        total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.
+        total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.  What
+            is not shrunk when they are over stays as it was found.
         report: takes a line of text for each step.
     """
     findings = with_stops(gathered(roots))
@@ -104,7 +107,7 @@ def triaged(
     chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, groups, known))
     if total is not None and chosen:
         budget = budget._replace(seconds=min(budget.seconds, total * jobs / len(chosen)))
-    work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen, titles)
+    work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen, titles, total)
     by_target: dict[tuple[str, TargetMode], list[Smallest]] = {}
     for each in findings.values():
         by_target.setdefault((each.finding.outcome.target, each.finding.mode), []).append(each)
@@ -237,12 +240,17 @@ class _Work:
     headings: dict[str, Heading]
     chosen: frozenset[str]
     titles: _Titles
+    total: float | None
+    began: float = field(default_factory=time.monotonic)
     lock: Lock = field(default_factory=Lock)
 
     def of_target(self, target_and_mode: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[TriagedFinding]:
         """The shrunk findings of one target."""
         target, mode = target_and_mode
         todo = sorted(some, key=lambda one: one.finding.key)
+        if self._needs_no_run(todo):
+            self.report(f"{target}: {len(todo)} keys, none to shrink")
+            return [self._made(each, why_not=self._why_not(each, each.finding.version)) for each in todo]
         done: list[TriagedFinding] = []
         try:
             with open_executor(target, mode=mode) as executor:
@@ -253,18 +261,31 @@ class _Work:
             done += [self._as_before(each) or self._made(each, why_not=str(error)) for each in left]
         return done
 
+    def _needs_no_run(self, some: Sequence[Smallest]) -> bool:
+        """Whether none of *some* is shrunk, or was seen by an earlier triage: the target is not started."""
+        keys = {each.finding.key for each in some}
+        return not (self.every or keys & self.chosen or keys & self.before.keys())
+
+    def _why_not(self, each: Smallest, version: str) -> str:
+        """Why *each* is not shrunk; empty if it is."""
+        if self.every:
+            return ""
+        if self._is_known(each, version):
+            return KNOWN
+        return "" if each.finding.key in self.chosen else SMALLER
+
+    def _is_late(self) -> bool:
+        return self.total is not None and time.monotonic() - self.began > self.total
+
     def _each(self, target: str, executor: Executor, some: Sequence[Smallest]) -> Iterator[TriagedFinding]:
         """Each of *some*, the cheapest first."""
         kept = {each.finding.key: made for each in some if (made := self._still(executor, each))}
         todo = [each for each in some if each.finding.key not in kept]
-        whys = {each.finding.key: KNOWN for each in todo if not self.every and self._is_known(each, executor.version)}
-        if not self.every:
-            left = (each.finding.key for each in todo if each.finding.key not in whys)
-            whys |= dict.fromkeys((key for key in left if key not in self.chosen), SMALLER)
+        whys = {each.finding.key: why for each in todo if (why := self._why_not(each, executor.version))}
         self.report(f"{target}: {len(some)} keys, {len(todo) - len(whys)} to shrink")
         yield from kept.values()
         for each in sorted(todo, key=lambda one: one.finding.key not in whys):
-            why = whys.get(each.finding.key)
+            why = whys.get(each.finding.key) or (LATE if self._is_late() else "")
             yield self._left(executor, each, why) if why else self._shrunk(executor, each)
 
     def _as_before(self, each: Smallest) -> TriagedFinding | None:
