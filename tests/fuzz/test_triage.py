@@ -193,7 +193,7 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
 
 
 def test_triage_ends_when_its_time_is_over(tmp_path: Path) -> None:
-    """What is not shrunk by then stays as it was found, and the next triage shrinks it."""
+    """Findings that are not shrunk by then stay as they were found, and the next triage shrinks them."""
     root = campaign(tmp_path)
     late = reduce_all([root], None, budget=Budget(5000, 10.0), every=False, total=0.0)
     assert {each.why_not for each in late} == {LATE}
