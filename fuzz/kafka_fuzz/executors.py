@@ -25,6 +25,7 @@ import msgspec
 from kafka_conformance.runner.results import sanitize_hello
 from kafka_conformance.testees.connection import BadConnect, CannotRun
 from kafka_conformance.testees.known import connect
+from kafka_conformance.testees.recipe import BuildError
 from kafka_fuzz.differential.compare import grade_answer
 from kafka_fuzz.differential.feed import BATCH, Feed
 from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
@@ -42,8 +43,9 @@ from kafka_fuzz.shrink.search import (
     with_reference,
 )
 from kafka_fuzz.shrink.worker import WAIT, Done, ShrinkTask
-from kafka_fuzz.targets import NAMES
+from kafka_fuzz.targets import ALL_NAMES
 from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_fuzz.targets.sanitized import SANITIZED, build_sanitized
 
 FLAKY: Final = "its answers to the same input differ"
 
@@ -315,7 +317,7 @@ def open_executor(name: str, others: Sequence[str] = (), *, mode: TargetMode = "
         raise NoTarget("findings of brokers are shrunk when they are found; they cannot be shrunk again")
     try:
         executor = _make_executor((name, *others), mode)
-    except (BadConnect, CannotRun) as error:
+    except (BadConnect, BuildError, CannotRun) as error:
         raise NoTarget(str(error)) from error
     with closing(executor):
         yield executor
@@ -324,5 +326,8 @@ def open_executor(name: str, others: Sequence[str] = (), *, mode: TargetMode = "
 def _make_executor(names: Sequence[str], mode: TargetMode) -> InProcessExecutor | TesteeExecutor | Writers:
     if mode == "encode":
         return Writers(names)
-    inside = not mode and all(each in NAMES for each in names)
+    for name in names:
+        if name in SANITIZED:
+            build_sanitized(name)
+    inside = not mode and all(each in ALL_NAMES for each in names)
     return InProcessExecutor(names[0], names[1:]) if inside else TesteeExecutor(names)

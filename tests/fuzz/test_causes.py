@@ -12,15 +12,20 @@ import pytest
 from kafka_conformance.causes import causes_of
 from kafka_conformance.process.starting import native_folder, remove_stale_folders, with_own_folder
 from kafka_conformance.runner.kept_results import KeptHeader
+from kafka_conformance.testees.protocol import CodecAnswer, Refusal
+from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS, AlreadyKnown, CorpusResult, read_corpus_results
 from kafka_fuzz.campaign.plan import CampaignPlan, RoundReport, target_weight
 from kafka_fuzz.campaign.recall import PLACES
 from kafka_fuzz.campaign.supervisor import Campaign
+from kafka_fuzz.differential.outcome_tuples import Grader, Prepared
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, for_cell
 from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.targets.outcome import FAULT_PHRASES, SEVERITY, Outcome, corpus_key, fault_class, fault_phrase
 from kafka_fuzz.triage.causes import (
+    OPEN_TITLE,
+    STOPS,
     CauseIndex,
     FindingTraits,
     Heading,
@@ -32,6 +37,7 @@ from kafka_fuzz.triage.causes import (
     rows_that_ran,
 )
 from kafka_fuzz.triage.deduplicate import gathered
+from kafka_fuzz.triage.run import with_case_of_title, with_stops
 from kafka_records.rules import all_rules
 
 ROOT = Path(__file__).parents[2]
@@ -109,9 +115,7 @@ def test_findings_get_the_reviewed_cause_of_their_case(tmp_path: Path) -> None:
     titles = {cause.id: cause.title for cause in causes_of("aiokafka")}
     assert heading.cause == "inner-size-endless-loop"
     assert (heading.library, heading.title) == ("aiokafka", titles[heading.cause])
-    assert heading_of(index, hang, "malformed HDR-13", b"") == Heading(
-        "aiokafka", "Gives no answer to a record count that is not the number of records"
-    )
+    assert heading_of(index, hang, "malformed HDR-13", b"") == Heading("aiokafka", "Gives no answer to broken bytes")
     assert kept_index(tmp_path / "missing").votes == {}
 
 
@@ -192,6 +196,93 @@ def test_the_log_names_rows(tmp_path: Path) -> None:
     ]
     (tmp_path / "log.ndjson").write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in reports))
     assert rows_that_ran(tmp_path) == {"decode": {"aiokafka", "kafka-python"}, "encode": {"kio"}}
+
+
+def bytes_of_case(case: str) -> bytes:
+    """The input of a case of the corpus."""
+    (found,) = (each.input for each in load_vectors() if each.id == case)
+    assert isinstance(found, bytes)
+    return found
+
+
+def sound_and_broken() -> tuple[bytes, bytes]:
+    """A batch of v2, and the same with a wrong checksum."""
+    cases = (each for each in load_vectors() if each.id.startswith("v2_record.") and each.expect.verdict == "valid")
+    sound = next(each.input for each in cases if len(each.expect.batches) == 1)
+    assert isinstance(sound, bytes)
+    return sound, sound[:-1] + bytes([sound[-1] ^ 1])
+
+
+def test_only_timestamps_are_cut_to_seconds() -> None:
+    """A magic of 0 in place of 2 is another value."""
+    magic = Outcome("mine", "wrong_data", "batches.magic rounded", "v2")
+    assert heading_sentence(magic, "ok") == "Reads the magic of a batch wrongly: another value"
+
+
+def test_a_silent_stop_is_one_heading_whatever_the_fault() -> None:
+    """A codec that gives the entries before a broken one differs from one that takes the broken one."""
+    sound, broken = sound_and_broken()
+    data = sound + broken
+    stops = Outcome("mine", "accepts_invalid", "error", "CRC-07", why="expected corrupt, got 1 batch")
+    takes = msgspec.structs.replace(stops, why="expected corrupt, got 2 batches")
+    assert finding_traits(stops, "corrupt CRC-07", data).detail == STOPS
+    assert finding_traits(takes, "corrupt CRC-07", data).detail == ""
+    titles = [heading_of(CauseIndex(), each, "corrupt CRC-07", data).title for each in (stops, takes)]
+    assert titles == ["Raises no error at a broken entry, and gives the entries before it", "Accepts a wrong checksum"]
+
+
+def test_further_inputs_have_what_was_seen_of_the_smallest(tmp_path: Path) -> None:
+    """The number of entries that was given for one input says nothing of another."""
+    sound, broken = sound_and_broken()
+    stops = Outcome("mine", "accepts_invalid", "error", "CRC-07", why="expected corrupt, got 0 batches")
+    store, cells = FindingStore(tmp_path), sorted(reachable())
+    store.add(stops, Mutant(broken, "bytes", ("one",), None, cells[0]))
+    store.add(stops, Mutant(sound + broken, "bytes", ("two",), None, cells[-1]))
+    found = with_stops(gathered([tmp_path]))
+    assert len(found) == 2
+    traits = {finding_traits(each.finding.outcome, "corrupt CRC-07", each.data).detail for each in found.values()}
+    assert traits == {STOPS}
+
+
+def test_coarse_headings_have_the_cause_that_names_the_rule() -> None:
+    """A reviewed cause with the same effect that names the broken rule is the heading, but does not count as found."""
+    cause = next(each for each in causes_of("franz-go") if each.effect == "accepts_invalid" and len(each.rules) > 1)
+    taken = Outcome("franz-go", "accepts_invalid", "error", cause.rules[1], why="expected an error, got 9 records")
+    right = f"malformed {cause.rules[1]}"
+    assert heading_of(CauseIndex(), taken, right, b"").cause != ""
+    assert heading_of(CauseIndex(), taken, right, b"", coarse=False).cause == ""
+
+
+def test_an_error_that_a_case_shows_is_known_for_other_bytes() -> None:
+    """The sentence has the error; of accepted bytes it has not, so that these stay new."""
+    titles = {("mine", "Lets EOFError escape on broken bytes"): "a.case"}
+    new = Heading("mine", "Lets EOFError escape on broken bytes")
+    assert with_case_of_title(new, Outcome("mine", "leaked_exception", "EOFError"), titles).case == "a.case"
+    assert with_case_of_title(new, Outcome("mine", "accepts_invalid", "error"), titles).case == ""
+
+
+@pytest.mark.parametrize(
+    "case", ["v2_batch.empty_batch_with_a_codec[gzip]", "compression.no_payload_and_no_records[lz4]"]
+)
+def test_what_java_reads_in_two_ways_is_no_finding(case: str) -> None:
+    """A batch without records that names a codec may be read or refused, in a campaign as in the corpus."""
+    data = bytes_of_case(case)
+    prepared, judge = Prepared(Mutant(data, "bytes", ("seed",), None, min(reachable()))), Grader("mine")
+    refused = CodecAnswer(batches=[], error=Refusal("decompression", "EOF"))
+    assert prepared.right.verdict == "acceptable"
+    assert not judge.outcome(prepared, judge.grade(prepared, refused)).is_finding
+    # Findings of campaigns that took the bytes for valid are known.
+    old = Outcome("mine", "rejects_valid", "EOF", "gzip")
+    assert heading_of(CauseIndex(), old, "ok", data)[1:2] == (OPEN_TITLE,)
+
+
+def test_a_campaign_ends_by_cpu_time_too(tmp_path: Path) -> None:
+    """The rest of the time is the smaller of clock and CPU time, which the jobs share."""
+    campaign = Campaign(CampaignPlan(("explain", "append"), tmp_path, 300.0, 2, cpu_seconds=100.0), lambda _: None)
+    assert campaign.left == pytest.approx(50.0)
+    campaign.states["explain"].cpu_seconds = 60.0
+    campaign.states["append"].cpu_seconds = 41.0
+    assert campaign.left == pytest.approx(-0.5)
 
 
 def test_targets_get_equal_shares(tmp_path: Path) -> None:

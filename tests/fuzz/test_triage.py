@@ -22,6 +22,7 @@ from kafka_fuzz.targets import TARGETS
 from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.deduplicate import (
     FOLDER,
+    LATE,
     PREVIOUS,
     SMALLER,
     UNDER_WAY,
@@ -189,6 +190,18 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     write_triage(root, first)
     assert not kept.exists()
     assert read_triage(root) == first
+
+
+def test_triage_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    """Findings that are not shrunk by then stay as they were found, and the next triage shrinks them."""
+    root = campaign(tmp_path)
+    late = reduce_all([root], None, budget=Budget(5000, 10.0), every=False, total=0.0)
+    assert {each.why_not for each in late} == {LATE}
+    assert {each.state for each in late} == {"new"}
+    write_triage(root, late)
+    shrunk = reduce_all([root], None, budget=Budget(5000, 10.0), every=False, total=60.0)
+    assert {each.why_not for each in shrunk} <= {"", SMALLER}
+    assert "" in {each.why_not for each in shrunk}
 
 
 def test_accepted_findings_are_already_known(triaged: Path, tmp_path: Path) -> None:

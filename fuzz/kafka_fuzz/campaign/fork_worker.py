@@ -33,7 +33,8 @@ from kafka_fuzz.campaign.worker import BlackBox, EndlessFunctions, Worker, hard_
 from kafka_fuzz.findings import FindingStore
 from kafka_fuzz.mutate import PROFILES, Mutant, mutate, own_seeds
 from kafka_fuzz.targets import Target, make_target
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, sanitizer_report
+from kafka_fuzz.targets.sanitized import limit_memory
 
 # Bytes of address space; an input of a few hundred bytes needs far less.
 MOST_MEMORY: Final = 2 << 30
@@ -130,7 +131,9 @@ class ForkServer:
         stop_requested_at = 0.0
         while not select.select([reading], [], [], TICK)[0]:
             progress = self.box.progress()
-            self.on_progress(progress)
+            # The worker counts its own time, without that of those before it.
+            spent = progress.cpu_seconds + total_cpu_seconds()
+            self.on_progress(msgspec.structs.replace(progress, cpu_seconds=round(spent, 3)))
             watch.look()
             if progress.executions != last:
                 last, watch = progress.executions, Watch(pid)
@@ -217,8 +220,10 @@ class ForkServer:
             answer.flush()
 
     def _outcome(self, mutant: Mutant, status: int) -> Outcome:
-        kind, detail = self._ending(status)
         fault = mutant.labels[0] if mutant.profile == "model" and mutant.labels else ""
+        if reported := sanitizer_report(self._written()):
+            return Outcome(self.target.name, "crash", *reported[:2], fault, reported.sentence)
+        kind, detail = self._ending(status)
         return Outcome(self.target.name, kind, detail, "", fault, self.error_text()[-200:])
 
     def _ending(self, status: int) -> tuple[OutcomeClass, str]:
@@ -233,8 +238,11 @@ class ForkServer:
 
     def error_text(self) -> str:
         """The end of what the last worker wrote to its standard error."""
+        return self._written().strip()[-2000:]
+
+    def _written(self) -> str:
         self.errors.seek(0)
-        return self.errors.read().decode(errors="replace").strip()[-2000:]
+        return self.errors.read().decode(errors="replace")
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         self.stopping = True
@@ -251,7 +259,7 @@ def _become_worker(work: Callable[[], None], errors: IO[bytes]) -> None:
         os.dup2(null, 0)
         os.dup2(null, 1)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        limit_memory(MOST_MEMORY)
         work()
         code = 0
     except BaseException:

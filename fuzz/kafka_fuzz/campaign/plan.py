@@ -43,7 +43,7 @@ from kafka_fuzz.campaign.known_findings import STATE
 from kafka_fuzz.findings import with_current_fields, write_atomically
 from kafka_fuzz.mutate import Profile, draw_profile
 from kafka_fuzz.mutate.entries import corpus_seeds
-from kafka_fuzz.targets import NAMES
+from kafka_fuzz.targets import ALL_NAMES, NAMES
 
 
 def testees_in(target: str) -> tuple[str, ...]:
@@ -280,6 +280,7 @@ class CampaignPlan:
         profile, engine: as in `RoundPlan`.
         round_seconds: of the processor, for each round; None for what fits *seconds*.
         blind: whether to leave out the cases of the corpus, which shows what the mutators find alone.
+        cpu_seconds: of all targets together, after which the campaign ends, too; None for no such limit.
     """
 
     targets: tuple[str, ...]
@@ -291,6 +292,7 @@ class CampaignPlan:
     engine: Engine = "own"
     round_seconds: float | None = None
     blind: bool = False
+    cpu_seconds: float | None = None
 
     def each(self, target: str) -> float:
         """CPU-seconds of a round of *target*, for each of its testees: every target has its turn, twice if possible."""
@@ -358,7 +360,7 @@ def read_log(directory: Path) -> Iterator[RoundReport]:
 
 def unknown_targets(names: Sequence[str]) -> list[str]:
     """Those of *names* that no target has."""
-    return [name for name in names if name not in (*NAMES, ALL) and name.partition(":")[0] not in KINDS]
+    return [name for name in names if name not in (*ALL_NAMES, ALL) and name.partition(":")[0] not in KINDS]
 
 
 def expand_targets(names: Sequence[str]) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ from kafka_fuzz.campaign.known_findings import (
 )
 from kafka_fuzz.campaign.plan import KINDS, RoundPlan, finding_targets
 from kafka_fuzz.findings import TargetMode, write_atomically
-from kafka_fuzz.targets import NAMES
+from kafka_fuzz.targets import ALL_NAMES
 from kafka_fuzz.targets.outcome import Outcome
 
 # Seconds for one replay: more than the time limits of targets, which end hangs.
@@ -74,7 +74,7 @@ def replay_targets(target: str) -> list[ReplayTarget]:
 
 def replay_target(target: str, mode: TargetMode) -> ReplayTarget:
     """The target and mode of findings of *target*; a name that is no in-process target and no broker is a testee."""
-    is_testee = not mode and target not in NAMES and target.partition(":")[0] not in KINDS
+    is_testee = not mode and target not in ALL_NAMES and target.partition(":")[0] not in KINDS
     return target, "differential" if is_testee else mode
 
 

@@ -265,8 +265,12 @@ class Campaign:
 
     @property
     def left(self) -> float:
-        """Seconds until the end."""
-        return self.plan.seconds - (time.monotonic() - self.began)
+        """Seconds until the end, by the clock; by CPU time, too, if that is limited."""
+        left = self.plan.seconds - (time.monotonic() - self.began)
+        if self.plan.cpu_seconds is None:
+            return left
+        spent = sum(self.progress(target).cpu_seconds for target in self.plan.targets)
+        return min(left, (self.plan.cpu_seconds - spent) / self.plan.jobs)
 
     def progress(self, target: str) -> Progress:
         """Progress of *target* in this campaign, including running rounds."""

@@ -23,7 +23,8 @@ import msgspec
 from kafka_fuzz.shrink.search import SHORT_SECONDS, Budget, NotShown, Run, one_by_one, runner, shrink_input, verdicts
 from kafka_fuzz.targets import make_target
 from kafka_fuzz.targets.base import Target
-from kafka_fuzz.targets.outcome import Outcome, OutcomeClass
+from kafka_fuzz.targets.outcome import Outcome, OutcomeClass, sanitizer_report
+from kafka_fuzz.targets.sanitized import limit_memory
 
 # The limit of address space, as in a campaign.
 MOST_MEMORY: Final = 2 << 30
@@ -44,6 +45,8 @@ def run_in_child(name: str, run: Run, hard: float = HARD_SECONDS) -> Run:
                 return msgspec.json.decode(written, type=Outcome)
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
+        if reported := sanitizer_report(said):
+            return Outcome(name, "crash", *reported[:2], why=reported.sentence)
         kind, detail = _ending(status, said)
         return Outcome(name, kind, detail, why=said[-200:])
 
@@ -74,7 +77,7 @@ def _child(work: Callable[[], Outcome], writing: int, errors: IO[bytes], hard: f
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         os.dup2(errors.fileno(), 2)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        limit_memory(MOST_MEMORY)
         signal.setitimer(signal.ITIMER_PROF, hard)
         os.write(writing, msgspec.json.encode(work()))
     finally:
@@ -126,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, *others = sys.argv[1:] if arguments is None else arguments
     targets = [make_target(each) for each in (name, *others)]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    limit_memory(MOST_MEMORY)
     _say(targets[0].version)
     for line in sys.stdin.buffer:
         _say(worked(targets, msgspec.json.decode(line, type=ShrinkTask)))

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, Literal, cast, get_args
+from itertools import takewhile
+from typing import Final, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -41,6 +42,19 @@ _ASSERTED: Final = re.compile(r"(?P<function>[A-Za-z_]\w*): Assertion [`'\"]")
 # Frames, innermost first, as Go and Java and Node print them.
 _GO_FRAME: Final = re.compile(r"\| (?P<function>[\w./\-]+(?:\.\(\*?\w+\))?\.[\w.\-]+)\(")
 _AT_FRAME: Final = re.compile(r"\| +at (?:async )?(?:new )?(?P<function>[\w.$/<>]+) ?\(")
+# The first word of the detail of a crash that AddressSanitizer reported.
+SANITIZER: Final = "AddressSanitizer"
+# What it reports, and a frame of its stacks: the function with its source, or a library without symbols.
+_SANITIZER: Final = re.compile(r"ERROR: AddressSanitizer: (?P<what>[\w-]+)")
+_ACCESS: Final = re.compile(r"\b(?P<access>READ|WRITE) (?:of size|memory access)")
+_SANITIZER_FRAME: Final = re.compile(
+    r"#\d+ (?P<pc>0x[0-9a-f]+) in (?P<named>(?P<function>[^\s(]+)(?: (?P<place>[^\s|]+))?)"
+)
+# Its own functions, which stand for those of C's library.
+_OF_SANITIZER: Final = re.compile(r"__interceptor_|__(?:asan|sanitizer|lsan|ubsan)_|.*\b(?:libsanitizer|libasan)\b")
+# A function as Cython names it: each part after the number of its characters, the last one after a number, or none.
+_CYTHON: Final = re.compile(r"__pyx_[a-z]+_(?=\d)")
+_CYTHON_PART: Final = re.compile(r"(\d+)(?=\D)")
 # Functions of runtimes, which only pass a failure on.
 _RUNTIME: Final = ("runtime", "panic", "goroutine", "java.", "jdk.", "sun.", "node:", "internal")
 
@@ -64,6 +78,8 @@ def ending_cause(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]
         return ("deadlock" if ending.stderr else ""), ""
     if isinstance(ending, Garbled):
         return normalized_message(ending.why), ""
+    if isinstance(ending, Crashed) and (reported := sanitizer_report(ending.stderr)):
+        return reported[:2]
     said = _SAID.search(ending.stderr)
     if isinstance(ending, Exceeded):
         return ("" if said is None else _what(said)), _function(ending.stderr)
@@ -72,6 +88,64 @@ def ending_cause(ending: Crashed | Exceeded | Hung | Garbled) -> tuple[str, str]
     asserted = _ASSERTED.search(ending.stderr)
     how = f"signal {ending.signal}" if ending.signal else f"exit code {ending.exit_code}"
     return how, asserted["function"] if asserted else ""
+
+
+class SanitizerReport(NamedTuple):
+    """A report of AddressSanitizer.
+
+    Attributes:
+        detail: its error, and whether memory was read or written.
+        function: the top frame of its first stack, without those of the sanitizer itself; functions that the compiler
+            put into their caller count as the caller.
+        sentence: both, for people.
+    """
+
+    detail: str
+    function: str
+    sentence: str
+
+
+def sanitizer_report(stderr: str) -> SanitizerReport | None:
+    """The report of AddressSanitizer in *stderr*; None if there is none.
+
+    >>> sanitizer_report("ERROR: AddressSanitizer: SEGV on 0x1 | by a READ memory access. | #0 0xa in f /a.c:1").detail
+    'AddressSanitizer SEGV READ'
+    """
+    found = _SANITIZER.search(stderr)
+    if found is None:
+        return None
+    after = stderr[found.end() :]
+    access = _ACCESS.search(after)
+    detail = " ".join(filter(None, (SANITIZER, found["what"], access["access"] if access else "")))
+    frames = [each for each in _SANITIZER_FRAME.finditer(after) if not _OF_SANITIZER.match(each["named"])]
+    if not frames:
+        return SanitizerReport(detail, "", f"{detail} in a function without a name")
+    # Frames of functions within a caller have its place in the code.
+    *_, top = takewhile(lambda frame: frame["pc"] == frames[0]["pc"], frames)
+    function, place = python_name(top["function"]), (top["place"] or "").rpartition("/")[2]
+    return SanitizerReport(detail, function, f"{detail} in {function}{f' at {place}' if place else ''}")
+
+
+def python_name(function: str) -> str:
+    """The name in Python of a function that Cython compiled; other names stay as they are.
+
+    >>> python_name("__pyx_f_8aiokafka_6record_5cutil_decode_varint64")
+    'aiokafka.record.cutil.decode_varint64'
+    >>> python_name("__pyx_pw_8aiokafka_6record_5Batch_7__next__"), python_name("crc32c")
+    ('aiokafka.record.Batch.__next__', 'crc32c')
+    """
+    start = _CYTHON.match(function)
+    if start is None:
+        return function
+    parts, rest = [], function[start.end() :]
+    while number := _CYTHON_PART.match(rest):
+        end = number.end() + int(number[1])
+        if not (rest[end:].startswith("_") and rest[end + 1 :]):
+            rest = rest[number.end() :]
+            break
+        parts.append(rest[number.end() : end])
+        rest = rest[end + 1 :]
+    return ".".join((*parts, rest))
 
 
 def _what(said: re.Match[str]) -> str:

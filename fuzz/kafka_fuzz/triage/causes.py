@@ -7,7 +7,9 @@ differs, the rule that the bytes break, and the format.
 
 A finding that no kept case resembles is grouped by what happened: by function,
 assertion or error text where the testee gave one, else by the kind of fault in its
-shrunk input.
+shrunk input.  Three kinds say little of the fault, so that it does not divide them: a
+codec that raises no error for a broken entry and gives those before it, a client that fetches
+one offset again and again, and a refusal of valid bytes with an error of decompression.
 """
 
 from __future__ import annotations
@@ -38,15 +40,19 @@ from kafka_fuzz.differential.outcome_tuples import SAYS_CODEC, first_place
 from kafka_fuzz.encode import WRITING
 from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import LONGEST
-from kafka_fuzz.targets.codecs import LIMITS
+from kafka_fuzz.targets.codecs import LIMITS, is_open
 from kafka_fuzz.targets.outcome import (
+    SANITIZER,
+    VALID_BYTES,
     Outcome,
     ending_cause,
+    fault_class,
     fault_phrase,
     normalized_message,
     value_relation,
 )
-from kafka_records import RecordFormatError
+from kafka_fuzz.targets.sanitized import SANITIZED
+from kafka_records import Batch, RecordFormatError
 
 # Codecs of compression by the group of a rule.
 _CODECS: Final = {"GZP": "gzip", "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "CMP": "compressed"}
@@ -80,6 +86,36 @@ _VALUES: Final = re.compile(r": expected (\S+|\".*\"), got (\S+|\".*\")$")
 _BY_RULE: Final = ("accepts_invalid", "hang", "memory", "amplification")
 # Outcomes of a campaign for those of a certificate.
 _OUTCOMES: Final = {"wrong_error": "leaked_exception"}
+# Of invalid bytes that were accepted: the entries before the broken one were given, and no others.
+STOPS: Final = "stops"
+# Of a client that does not go on.
+STALLS: Final = "next_offset"
+_GIVEN: Final = re.compile(r"\bgot (\d+) (batch|record)")
+# Effects of reviewed causes for the outcomes that a broken rule explains.
+_EFFECTS: Final = {
+    "accepts_invalid": ("accepts_invalid",), "hang": ("stuck",), "memory": ("memory", "crash", "stuck"),
+    "amplification": ("memory", "stuck"), "crash": ("crash",), "wrong_data": ("wrong_data", "lost_data"),
+}  # fmt: skip
+# Parts of the format, for outcomes that do not say what of it was read last.
+_PARTS: Final = {
+    **dict.fromkeys(_CODECS, "a broken compressed payload"),
+    **dict.fromkeys(("REC", "VAR", "TXN", "KRF"), "a broken record"),
+    "NST": "a broken v0 or v1 wrapper",
+}
+# Errors of decompression that do not name their codec: zlib's, and those of frames.
+_DECOMPRESSION: Final = re.compile(
+    r"(?i)incorrect (?:header|data|length) check|unknown (?:header flags|compression method|frame)|decompress"
+    r"|invalid (?:block type|literal|distance|bit length|stored block|code lengths|window size|magic number)"
+    r"|unexpected end of file|end-of-stream marker|corrupt input|(?:frame|stream|block|content) (?:descriptor|checksum)"
+    r"|\bunexpected EOF|: EOF$|^EOF|incomplete frame|\bunreachable\b|corruption detected|match offset|\brle symbol"
+    r"|sequence decoder|decompressed size|unexpected block size|end-of-block"
+)
+# Findings of campaigns that took these bytes for valid; the corpus accepts either answer.
+OPEN_TITLE: Final = "Refuses a batch without records that names a codec or has bytes left"
+OPEN_CASE: Final = "v2_batch.empty_batch_with_a_codec[gzip]"
+_BROKEN: Final = "broken bytes"
+# What ends the detail of a crash that its input did not cause alone.
+_NOT_ALONE: Final = ", not alone"
 MAX_HEADING: Final = 110
 # Characters of an error text within a heading that names a function, too.
 MAX_ERROR: Final = 60
@@ -106,9 +142,17 @@ class FindingTraits(NamedTuple):
         yield "exact", *self
         yield "rule", self.kind, self.detail, self.rule
         if self.kind.removeprefix(f"{WRITING} ") in _BY_RULE:
-            yield "kind", self.kind, self.rule
+            yield "kind", self.kind, *((STOPS,) if self.detail == STOPS else ()), self.rule
         elif self.detail:
             yield "text", self.kind, self.detail
+
+    @property
+    def coarse_levels(self) -> Iterator[tuple[str, ...]]:
+        """Traits that fold more findings: of reviewed causes alone, and not for measuring recall."""
+        if self.detail in (STOPS, STALLS):
+            yield self.detail, self.kind
+        elif self.kind.removeprefix(f"{WRITING} ") in _BY_RULE and self.rule:
+            yield "class", self.kind, fault_class(self.rule)
 
 
 def as_of_testee(outcome: Outcome) -> Outcome:
@@ -140,11 +184,29 @@ def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
     if outcome.kind == "wrong_data":
         path, _, relation = detail.partition(" ")
         detail = f"{plain_path(path)} {relation or outcome.relation}".strip()
-    elif outcome.kind in ("accepts_invalid", "amplification"):
+    elif outcome.kind == "accepts_invalid":
+        detail = STOPS if not writes and (outcome.relation == STOPS or stops_at_fault(outcome.why, data)) else ""
+    elif outcome.kind == "amplification":
         detail = ""
     elif outcome.kind == "crash":
         detail = f"{detail} {_own_function(outcome)}".strip()
     return FindingTraits(kind, detail, rule, "" if writes else first_place(data))
+
+
+def stops_at_fault(why: str, data: bytes) -> bool:
+    """Whether an answer to broken bytes, of which *why* counts batches or records, is the entries before the fault."""
+    given = _GIVEN.search(why)
+    return given is not None and int(given[1]) == sound_counts(data)[given[2] == "record"]
+
+
+@cache
+def sound_counts(data: bytes) -> tuple[int, int]:
+    """How many batches and records of *data* the reference reads before it refuses the rest."""
+    try:
+        batches = kafka_records.decode(data, limits=LIMITS)
+    except RecordFormatError as error:
+        batches = error.batches
+    return len(batches), sum(len(batch.records) for batch in batches)
 
 
 def _own_function(outcome: Outcome) -> str:
@@ -170,16 +232,17 @@ class CauseIndex:
     def add(self, testee: str, traits: FindingTraits, cause: str, case: str) -> None:
         """Add a case with the *cause*, an id of the library of *testee*, or empty."""
         for name in dict.fromkeys((testee, f"{library_of(testee)}/")):
-            for level in traits.levels:
+            for level in (*traits.levels, *(traits.coarse_levels if cause else ())):
                 self.votes[name, *level][cause] += 1
                 self.shown.setdefault((name, *level), case)
 
-    def lookup(self, testee: str, traits: FindingTraits) -> tuple[str, str]:
+    def lookup(self, testee: str, traits: FindingTraits, *, coarse: bool = False) -> tuple[str, str]:
         """The cause that most cases with such *traits* have, and a case; empty where there is none.
 
         Cases of *testee* count before those of other rows of its library, and equal traits before similar ones.
+        With *coarse*, those with the same class of fault count, too.
         """
-        for level in traits.levels:
+        for level in (*traits.levels, *(traits.coarse_levels if coarse else ())):
             for name in (testee, f"{library_of(testee)}/"):
                 found = self.votes.get((name, *level))
                 if found:
@@ -239,7 +302,13 @@ def _case_traits(case: Case, line: Any) -> FindingTraits | None:
     if writes:
         return FindingTraits(f"{WRITING} {kind}", detail, "")
     assert isinstance(case.input, bytes)
-    return FindingTraits(kind, detail, broken_rule(case.input), first_place(case.input))
+    return _decode_traits(kind, detail, line.why, case.input)
+
+
+def _decode_traits(kind: str, detail: str, why: str, data: bytes) -> FindingTraits:
+    if kind == "accepts_invalid" and stops_at_fault(why, data):
+        detail = STOPS
+    return FindingTraits(kind, detail, broken_rule(data), first_place(data))
 
 
 def _exceeded(stderr: str) -> Exceeded:
@@ -290,16 +359,73 @@ class Heading(NamedTuple):
     case: str = ""
 
 
-def heading_of(index: CauseIndex, outcome: Outcome, right: str, data: bytes) -> Heading:
-    """The heading of a finding: the title of its reviewed cause, else a sentence on what happened."""
-    target = outcome.target.partition("@")[0]
+def row_of_target(target: str) -> str:
+    """The row of kept results with the code of *target*: that of a build under a sanitizer is the plain one's.
+
+    >>> row_of_target("aiokafka-asan"), row_of_target("sarama@1.41.0")
+    ('aiokafka', 'sarama')
+    """
+    plain = target.partition("@")[0]
+    return SANITIZED.get(plain, plain)
+
+
+def heading_of(index: CauseIndex, outcome: Outcome, right: str, data: bytes, *, coarse: bool = True) -> Heading:
+    """The heading of a finding: the title of its reviewed cause, else a sentence on what happened.
+
+    With *coarse*, it has a reviewed cause whose class of fault is the same, or that names the broken rule.  Recall
+    does not count these.
+    """
+    target = row_of_target(outcome.target)
     traits = finding_traits(outcome, right, data)
-    cause, case = index.lookup(target, traits)
+    cause, case = index.lookup(target, traits, coarse=coarse)
     causes = causes_of(target)
     reviewed = next((each for each in causes if each.id == cause), None) or _by_text(causes, outcome, traits)
+    if reviewed is None and coarse and not case:
+        reviewed = _by_rule(causes, traits)
     if reviewed is not None:
         return Heading(library_of(target), reviewed.title, reviewed.id, case)
-    return Heading(library_of(target), heading_sentence(outcome, right), "", case)
+    title = _sentence(outcome, right, data, traits)
+    if traits.kind == "rejects_valid" and not case and not broken_rule(data) and is_open(_read_batches(data), data):
+        title, case = OPEN_TITLE, OPEN_CASE
+    return Heading(library_of(target), title, "", case)
+
+
+def _read_batches(data: bytes) -> tuple[Batch, ...]:
+    return kafka_records.decode(data, limits=LIMITS)
+
+
+def _by_rule(causes: Sequence[ReviewedCause], traits: FindingTraits) -> ReviewedCause | None:
+    """The first cause with the effect of the outcome that names the broken rule."""
+    effects = _EFFECTS.get(traits.kind, ())
+    return next((each for each in causes if traits.rule in each.rules and each.effect in effects), None)
+
+
+def _sentence(outcome: Outcome, right: str, data: bytes, traits: FindingTraits) -> str:
+    """The sentence of `heading_sentence`, or one about all of the bytes where the outcome says little of the fault."""
+    if traits.kind == "accepts_invalid" and traits.detail == STOPS:
+        return "Raises no error at a broken entry, and gives the entries before it"
+    if traits.kind == "hang" and traits.detail == STALLS:
+        return "Fetches one offset again and again, and reports no error"
+    if traits.kind == "rejects_valid":
+        text = f"{as_of_testee(outcome).detail} {outcome.why}"
+        if (SAYS_CODEC.search(text) or _DECOMPRESSION.search(text)) and (codec := refused_codec(data, text)):
+            return f"Refuses valid {codec} data"
+    return heading_sentence(outcome, right)
+
+
+def refused_codec(data: bytes, text: str) -> str:
+    """The codec that the *text* of an error names, or that valid *data* has; empty if it has none."""
+    codecs = set() if broken_rule(data) else {batch.compression for batch in _read_batches(data)} - {"none"}
+    if not codecs:
+        return ""
+    if named := SAYS_CODEC.search(text):
+        return _codec_name(named[0])
+    return codecs.pop() if len(codecs) == 1 else "compressed"
+
+
+def _codec_name(word: str) -> str:
+    name = word.lower()
+    return {"flate": "gzip", "zlib": "gzip", "s2": "snappy", "xerial": "snappy"}.get(name, name)
 
 
 def _by_text(causes: Sequence[ReviewedCause], outcome: Outcome, traits: FindingTraits) -> ReviewedCause | None:
@@ -340,20 +466,12 @@ def heading_sentence(outcome: Outcome, right: str) -> str:
 
 
 def _read(outcome: Outcome, rule: str, on: str) -> str:
-    detail, function = outcome.detail, _own_function(outcome)
+    detail = outcome.detail
     match outcome.kind:
         case "accepts_invalid":
             return f"Accepts {on}"
-        case "hang":
-            return f"Loops for ever in {function}" if function else f"Gives no answer to {on}"
-        case "memory":
-            return f"Runs out of memory in {function}" if function else f"Runs out of memory on {on}"
-        case "amplification":
-            much = "time" if detail == "time" else "memory"
-            return f"Takes far too much {much} for {on}"
-        case "crash":
-            how = _crash_words(detail)
-            return f"Ends with {how} in {function}" if function else f"Ends with {how} on {on}"
+        case "hang" | "memory" | "amplification" | "crash":
+            return _ending_sentence(outcome, rule)
         case "leaked_exception":
             return _leak_sentence(detail, rule)
         case "rejects_valid":
@@ -361,6 +479,24 @@ def _read(outcome: Outcome, rule: str, on: str) -> str:
         case "wrong_data":
             return f"Reads {_difference_words(detail, outcome.relation)}"
     return f"Answers otherwise than predicted: {_plain_words(detail)}"
+
+
+def _ending_sentence(outcome: Outcome, rule: str) -> str:
+    """A hang, a crash, or too much memory: by function, else by the part of the format with the fault."""
+    detail, function = outcome.detail.removesuffix(_NOT_ALONE), _own_function(outcome)
+    on = _PARTS.get(rule.partition("-")[0], "a broken entry header") if rule else VALID_BYTES
+    match outcome.kind:
+        case "hang":
+            # Where a process is after its time says nothing of what it read.
+            return f"Loops for ever in {function}" if function else f"Gives no answer to {_BROKEN if rule else on}"
+        case "memory":
+            return f"Runs out of memory in {function}" if function else f"Runs out of memory on {on}"
+        case "amplification":
+            return f"Takes far too much {'time' if detail == 'time' else 'memory'} for {on}"
+    if detail.startswith(SANITIZER):
+        return _sanitizer_sentence(detail, function, on)
+    how = _crash_words(detail)
+    return f"Ends with {how} in {function}" if function else f"Ends with {how} on {on}"
 
 
 def _written(outcome: Outcome, rule: str) -> str:
@@ -379,6 +515,13 @@ def _written(outcome: Outcome, rule: str) -> str:
     return f"Fails to write a batch: {_without_type(detail) or outcome.kind.replace('_', ' ')}"
 
 
+def _sanitizer_sentence(detail: str, function: str, on: str) -> str:
+    """A read or write outside of an object."""
+    what, _, access = detail.removeprefix(SANITIZER).strip().partition(" ")
+    verb = {"READ": "Reads", "WRITE": "Writes"}.get(access, "Uses memory wrongly, or reads")
+    return f"{verb} outside of its memory{f' in {function}' if function else f' on {on}'}: {what}"
+
+
 def _crash_words(detail: str) -> str:
     """How a process ended, as in `SIGSEGV` or `the error "index out of range"`."""
     signal = re.match(r"signal (\d+)(.*)", detail)
@@ -391,7 +534,7 @@ def _crash_words(detail: str) -> str:
 
 def _leak_sentence(detail: str, rule: str) -> str:
     """An undocumented exception: by its type, else by its text; those of decompression are one, whatever the codec."""
-    if rule.partition("-")[0] in _CODECS or SAYS_CODEC.search(detail):
+    if rule.partition("-")[0] in _CODECS or SAYS_CODEC.search(detail) or _DECOMPRESSION.search(detail):
         return "Lets errors of its decompression libraries escape"
     found = _TYPE.match(detail)
     if found:
@@ -403,8 +546,7 @@ def _refusal_sentence(detail: str, where: str) -> str:
     """Valid bytes that are refused: by codec for errors of compression, else by what the error says."""
     codec = where if where in _CODECS.values() else SAYS_CODEC.search(detail)
     if codec:
-        name = codec if isinstance(codec, str) else codec[0].lower()
-        name = {"flate": "gzip", "zlib": "gzip", "s2": "snappy", "xerial": "snappy"}.get(name, name)
+        name = codec if isinstance(codec, str) else _codec_name(codec[0])
         return f"Refuses valid {name} data: {_without_type(detail)}"
     return f"Refuses valid bytes: {_without_type(detail)}"
 
@@ -434,6 +576,8 @@ def _difference_words(detail: str, relation: str) -> str:
     plain = plain.removeprefix("records.") if plain.startswith("records.headers.") else plain
     words = _FIELDS.get(plain) or f"the {plain.rpartition('.')[2].replace('_', ' ')} of a batch"
     how = how or relation
+    if how == "rounded" and "timestamp" not in path:  # seconds are no unit of it
+        how = "other"
     return f"{words} wrongly: {_RELATIONS.get(how, how.replace('_', ' '))}"
 
 
@@ -495,13 +639,13 @@ def rows_that_ran(directory: Path, findings: Collection[FuzzFinding] = ()) -> di
     """The testees that the campaign in *directory* ran, by operation; those with *findings* did, log or not."""
     tested: dict[str, set[str]] = {"decode": set(), "encode": set()}
     for finding in findings:
-        tested["encode" if finding.mode == "encode" else "decode"].add(finding.outcome.target)
+        tested["encode" if finding.mode == "encode" else "decode"].add(row_of_target(finding.outcome.target))
     for report in read_log(directory):
         kind = report.target.partition(":")[0]
         if not report.executions:
             continue
         if kind not in OF_TESTEES:
-            tested["decode"].add(report.target)
+            tested["decode"].add(row_of_target(report.target))
             continue
         op = "encode" if kind == "encode" else "decode"
         ran = (part.strip() for part in report.version.split(", ") if " did not run" not in part)

@@ -42,6 +42,7 @@ UNDER_WAY: Final = "under-way.ndjson"
 ROUNDS: Final = "rounds.json"
 KNOWN: Final = "it is known"
 SMALLER: Final = "a smaller finding of its cause is shrunk in its place"
+LATE: Final = "the time for shrinking was over; the next triage shrinks it"
 # new: not there last night.  known: there last night, or in a list.  gone: known, and its input no longer shows it.
 State = Literal["new", "known", "gone"]
 
@@ -185,7 +186,7 @@ def sameness(each: TriagedFinding) -> tuple[str, ...]:
     the formats in the shrunk input.
     """
     outcome = each.outcome
-    if each.why_not not in ("", KNOWN, SMALLER):
+    if each.why_not not in ("", KNOWN, SMALLER, LATE):
         return (each.key,)
     if outcome.function:
         return outcome.target, outcome.kind, outcome.detail, outcome.function, each.cause

@@ -11,6 +11,7 @@ the last entry alone: the fault is there, and the entries before it only hide it
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -29,10 +30,19 @@ from kafka_fuzz.shrink import Budget, NotShown
 from kafka_fuzz.shrink.search import NOT_REPRODUCED, reference_verdict
 from kafka_fuzz.shrink.worker import Done
 from kafka_fuzz.targets.outcome import Outcome
-from kafka_fuzz.triage.causes import CauseIndex, Heading, heading_of, kept_index
+from kafka_fuzz.triage.causes import (
+    STOPS,
+    CauseIndex,
+    Heading,
+    as_of_testee,
+    heading_of,
+    kept_index,
+    stops_at_fault,
+)
 from kafka_fuzz.triage.deduplicate import (
     FOLDER,
     KNOWN,
+    LATE,
     SMALLER,
     UNDER_WAY,
     Last,
@@ -76,10 +86,11 @@ def triaged(
             another version of its target.
         jobs: targets that run at a time.
         results: the folder of kept results, whose reviewed causes findings are compared with.
-        total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.
+        total: seconds for shrinking all findings, which are shared equally; at most those of *budget* for each.  What
+            is not shrunk when they are over stays as it was found.
         report: takes a line of text for each step.
     """
-    findings = gathered(roots)
+    findings = with_stops(gathered(roots))
     if against is not None and against.is_dir():
         # Findings of the previous triage are replayed, even if this campaign did not find them.
         findings = gathered([against]) | findings
@@ -88,11 +99,15 @@ def triaged(
     known = already_known(roots[0])
     index = kept_index(results) if results is not None else CauseIndex()
     headings = {key: finding_heading(index, each) for key, each in findings.items()}
+    titles = cases_of_titles(headings, findings)
+    headings = {
+        key: with_case_of_title(heading, findings[key].finding.outcome, titles) for key, heading in headings.items()
+    }
     groups = {key: _group(headings[key], each) for key, each in findings.items()}
     chosen = frozenset(findings) if every else frozenset(_leaders(findings, headings, groups, known))
     if total is not None and chosen:
         budget = budget._replace(seconds=min(budget.seconds, total * jobs / len(chosen)))
-    work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen)
+    work = _Work(roots[0], before, known, budget, every, report, index, headings, chosen, titles, total)
     by_target: dict[tuple[str, TargetMode], list[Smallest]] = {}
     for each in findings.values():
         by_target.setdefault((each.finding.outcome.target, each.finding.mode), []).append(each)
@@ -103,10 +118,52 @@ def triaged(
     return related(deduplicate((_stated(each, last, known) for each in made), went_by))
 
 
-def finding_heading(index: CauseIndex, each: Smallest) -> Heading:
-    """The heading of a finding as it was found."""
+def with_stops(findings: dict[str, Smallest]) -> dict[str, Smallest]:
+    """*findings*, of which further inputs have what was seen of the smallest one: that the testee stops at the fault.
+
+    What the testee gave for a further input was not kept.
+    """
+    for key, each in findings.items():
+        first = findings.get(plain_key(key))
+        if first is None or first is each or each.finding.outcome.kind != "accepts_invalid":
+            continue
+        stops = STOPS if stops_at_fault(first.finding.outcome.why, first.data) else ""
+        outcome = msgspec.structs.replace(each.finding.outcome, why="", relation=stops)
+        findings[key] = Smallest(msgspec.structs.replace(each.finding, outcome=outcome), each.data)
+    return findings
+
+
+# Outcomes whose sentence has the error, so that two with one sentence have one cause.
+_SAYING: Final = ("leaked_exception", "rejects_valid")
+# Cases by library and sentence.
+_Titles = dict[tuple[str, str], str]
+
+
+def cases_of_titles(headings: Mapping[str, Heading], findings: Mapping[str, Smallest]) -> _Titles:
+    """A case for each library and sentence about an error that the corpus shows, without a reviewed cause."""
+    known = ((headings[key], each.finding.outcome) for key, each in findings.items())
+    return {
+        (heading.library, heading.title): heading.case
+        for heading, outcome in known
+        if heading.case and _says_error(heading, outcome)
+    }
+
+
+def with_case_of_title(heading: Heading, outcome: Outcome, titles: _Titles) -> Heading:
+    """*heading*, with the case of *titles* if it is about an error that a case of the library shows for other bytes."""
+    if heading.case or not _says_error(heading, outcome):
+        return heading
+    return heading._replace(case=titles.get((heading.library, heading.title), ""))
+
+
+def _says_error(heading: Heading, outcome: Outcome) -> bool:
+    return not heading.cause and as_of_testee(outcome).kind in _SAYING
+
+
+def finding_heading(index: CauseIndex, each: Smallest, *, coarse: bool = True) -> Heading:
+    """The heading of a finding as it was found; *coarse* as in `heading_of`."""
     outcome = each.finding.outcome
-    return heading_of(index, outcome, _right(each.finding.mode, each.data, outcome), each.data)
+    return heading_of(index, outcome, _right(each.finding.mode, each.data, outcome), each.data, coarse=coarse)
 
 
 # Findings of which one is shrunk for all: library and title of their heading, and the function.
@@ -182,12 +239,18 @@ class _Work:
     index: CauseIndex
     headings: dict[str, Heading]
     chosen: frozenset[str]
+    titles: _Titles
+    total: float | None
+    began: float = field(default_factory=time.monotonic)
     lock: Lock = field(default_factory=Lock)
 
     def of_target(self, target_and_mode: tuple[str, TargetMode], some: Iterable[Smallest]) -> list[TriagedFinding]:
         """The shrunk findings of one target."""
         target, mode = target_and_mode
         todo = sorted(some, key=lambda one: one.finding.key)
+        if self._needs_no_run(todo):
+            self.report(f"{target}: {len(todo)} keys, none to shrink")
+            return [self._made(each, why_not=self._why_not(each, each.finding.version)) for each in todo]
         done: list[TriagedFinding] = []
         try:
             with open_executor(target, mode=mode) as executor:
@@ -198,18 +261,31 @@ class _Work:
             done += [self._as_before(each) or self._made(each, why_not=str(error)) for each in left]
         return done
 
+    def _needs_no_run(self, some: Sequence[Smallest]) -> bool:
+        """Whether none of *some* is shrunk, or was seen by an earlier triage: the target is not started."""
+        keys = {each.finding.key for each in some}
+        return not (self.every or keys & self.chosen or keys & self.before.keys())
+
+    def _why_not(self, each: Smallest, version: str) -> str:
+        """Why *each* is not shrunk; empty if it is."""
+        if self.every:
+            return ""
+        if self._is_known(each, version):
+            return KNOWN
+        return "" if each.finding.key in self.chosen else SMALLER
+
+    def _is_late(self) -> bool:
+        return self.total is not None and time.monotonic() - self.began > self.total
+
     def _each(self, target: str, executor: Executor, some: Sequence[Smallest]) -> Iterator[TriagedFinding]:
         """Each of *some*, the cheapest first."""
         kept = {each.finding.key: made for each in some if (made := self._still(executor, each))}
         todo = [each for each in some if each.finding.key not in kept]
-        whys = {each.finding.key: KNOWN for each in todo if not self.every and self._is_known(each, executor.version)}
-        if not self.every:
-            left = (each.finding.key for each in todo if each.finding.key not in whys)
-            whys |= dict.fromkeys((key for key in left if key not in self.chosen), SMALLER)
+        whys = {each.finding.key: why for each in todo if (why := self._why_not(each, executor.version))}
         self.report(f"{target}: {len(some)} keys, {len(todo) - len(whys)} to shrink")
         yield from kept.values()
         for each in sorted(todo, key=lambda one: one.finding.key not in whys):
-            why = whys.get(each.finding.key)
+            why = whys.get(each.finding.key) or (LATE if self._is_late() else "")
             yield self._left(executor, each, why) if why else self._shrunk(executor, each)
 
     def _as_before(self, each: Smallest) -> TriagedFinding | None:
@@ -283,7 +359,9 @@ class _Work:
         finding = each.finding
         data, outcome = (done.data, done.outcome or finding.outcome) if done else (each.data, finding.outcome)
         right = _right(finding.mode, data, outcome)
-        heading = heading_of(self.index, outcome, right, data) if done else self.headings[finding.key]
+        heading = self.headings[finding.key]
+        if done:
+            heading = with_case_of_title(heading_of(self.index, outcome, right, data), outcome, self.titles)
         return TriagedFinding(
             name=finding_name(finding.key),
             key=finding.key,

@@ -181,7 +181,7 @@ def recall(directory: Path, missed: bool, results: Path | None, as_json: bool) -
         findings = list(read_findings(directory))
         found = measure_recall(findings, shown, lenient(), campaign_testees(directory, shown))
         index = kept_index(results) if results is not None else CauseIndex()
-        headings = [finding_heading(index, each) for each in gathered([directory]).values()]
+        headings = [finding_heading(index, each, coarse=False) for each in gathered([directory]).values()]
         causes = measure_cause_recall(headings, index, rows_that_ran(directory, findings))
     except ValueError as error:
         raise click.UsageError(str(error)) from error

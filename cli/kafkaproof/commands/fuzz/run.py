@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 import click
 
 from kafka_conformance.sanitize import printable
+from kafka_conformance.testees.recipe import BuildError
 from kafka_fuzz.campaign.plan import (
     ALL,
     OF_TESTEES,
@@ -23,6 +25,7 @@ from kafka_fuzz.campaign.plan import (
 from kafka_fuzz.campaign.supervisor import Campaign, screen, severity_summary
 from kafka_fuzz.mutate import PROFILES, current_profile
 from kafka_fuzz.targets.outcome import severity
+from kafka_fuzz.targets.sanitized import SANITIZED, build_sanitized
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
 from kafkaproof.commands.fuzz import find_checkout
 
@@ -60,6 +63,7 @@ MOST_SHOWN: Final = 40
 @click.option("--targets", default=ALL, show_default=True, help="Names, with commas between them.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long, by the clock.  [default: 1]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="The same in seconds.")
+@click.option("--cpu-minutes", type=click.FloatRange(min=0, min_open=True), help="Limit of CPU time.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rounds at a time.")
 @campaign_option("Corpus, findings, log: the next campaign continues from them.")
 @click.option("--seed", type=int, help="Of the campaign.  [default: that of the folder, or 1]")
@@ -74,6 +78,7 @@ def run(
     targets: str,
     minutes: float | None,
     seconds: float | None,
+    cpu_minutes: float | None,
     jobs: int,
     directory: Path,
     seed: int | None,
@@ -85,13 +90,11 @@ def run(
 ) -> None:
     """Fuzz targets until the time is over, and print new findings.
 
-    `all` is everything that can run here but brokers.
-    Targets in process: reference, roundtrip, explain, append, convert,
-    decompress, kafka-python, aiokafka-pure, aiokafka (compiled; it may crash).
-    With processes of their own: differential:A,B (what testees read), encode:A,B
-    (what they write) and broker:RELEASE; because
-    of their commas, several targets are best put in by several names with +,
-    as in --targets reference+differential:reference,aiokafka.
+    `all` is everything that can run here but brokers and aiokafka-asan.
+    Targets in process: reference, roundtrip, explain, append, convert, decompress,
+    kafka-python, aiokafka-pure, aiokafka, aiokafka-asan.  With processes of their
+    own: differential:A,B (what testees read), encode:A,B (what they write) and
+    broker:RELEASE; + joins them: reference+differential:reference,aiokafka.
     """
     names = tuple(split_targets(targets))
     wrong = unknown_targets(names)
@@ -102,9 +105,13 @@ def run(
     if engine == "atheris" and find_spec("atheris") is None:
         raise click.UsageError("atheris is not installed: pip install 'kafkaproof[fuzz]'; --engine own needs nothing")
     spent = seconds or (minutes or 1.0) * 60
-    plan = CampaignPlan(
-        expand_targets(names), directory.resolve(), spent, jobs, seed, profile, engine, round_seconds, blind
-    )
+    cpu_seconds = cpu_minutes * 60 if cpu_minutes else None
+    how = (jobs, seed, profile, engine, round_seconds, blind, cpu_seconds)
+    plan = CampaignPlan(expand_targets(names), directory.resolve(), spent, *how)
+    # Before the rounds, whose time is limited; where one cannot be built, its round reports why.
+    for name in SANITIZED.keys() & set(plan.targets):
+        with suppress(BuildError, ImportError):
+            build_sanitized(name)
     campaign = run_campaign(plan)
     print_campaign(campaign, as_json=as_json)
     ctx.exit(campaign_exit_code(campaign))
