@@ -292,7 +292,7 @@ class MetadataRecorder(Recorder):
         super().__init__(broker)
         self.topics = topics
 
-    def play(self, scenario: Scenario) -> tuple[StepAnswer, ...]:  # noqa: ARG002 - as in the class
+    def play(self, scenario: Scenario, **_: object) -> tuple[StepAnswer, ...]:  # noqa: ARG002 - as in the class
         """Request the next topic."""
         with self._broker.client() as client:
             client.metadata([self.topics.pop(0)])
