@@ -138,7 +138,7 @@ def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     assert outcome.kind == "accepts_invalid"
     for fault in ("one", "two"):
         store.add(msgspec.structs.replace(outcome, fault=fault, function=""), as_mutant(data))
-    run("triage", "--dir", tmp_path)
+    run("triage", "--dir", tmp_path, "--all")
     (find,) = read_triage(tmp_path)
     assert isinstance(find, TriagedFinding)
     assert len(find.keys) == 2

@@ -90,7 +90,7 @@ func (c client) answer(line []byte) any {
 	var err error
 	switch asked.Op {
 	case "hello":
-		return hello{1, c.name, version(c.module), "go", runtime.Version(), c.decodes, c.writes, false, false, false, false}
+		return hello{1, c.name, version(c.module), "go", runtime.Version(), c.decodes, c.writes, false, false, false, true}
 	case "consume":
 		err = c.consume(&asked, &found)
 	case "produce":
