@@ -296,7 +296,10 @@ def main(arguments: list[str]) -> int:
     """Write or check the digests; 1 if they differ."""
     data = b"".join(msgspec.json.encode(each) + b"\n" for each in descriptions())
     if "--check" in arguments:
-        return int(KEPT.read_bytes() != data)
+        if KEPT.read_bytes() == data:
+            return 0
+        sys.stderr.write(f"{KEPT.name} is not up to date: run python -m tests.reference.explained\n")
+        return 1
     KEPT.write_bytes(data)
     return 0
 
