@@ -126,8 +126,11 @@ def force_clean(
 
     A filler is appended, which begins a segment and fills it.  So what is
     produced later begins another, and the filler gets a round of its own at some
-    time: that one is waited for first, if this is not the first call.  On a topic
-    that takes no batch above *largest* bytes, several smaller fillers end the segment.
+    time: that one is waited for first, if this is not the first call.
+
+    On a topic that takes no batch above *largest* bytes, several smaller fillers
+    end the segment, and the last one begins another.  It does not fill that: what
+    is produced later follows it there, and both get a round when that segment ends.
 
     Raises:
         NotCleaned: the cleaner has not done it after *limit* seconds.

@@ -52,6 +52,7 @@ from kafka_records import (
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
 from kafka_records.compaction import Segment
+from kafka_records.compaction.releases import cleaning
 from kafka_records.constants import MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
@@ -413,9 +414,10 @@ def _clean_round(partition: _Partition, end: int) -> bool:
     )
     config = CleanerConfig.of(partition.settings)
     try:
-        result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
+        cleaning(partition.release)
     except RecordFormatError as error:  # a release whose cleaner is not described
         raise Unpredicted(str(error)) from None
+    result = compact(partition.stored, config, given, release=partition.release, now_ms=NOW)
     partition.reasons.append((result.rule, result.error, result.fates))
     if result.error:
         return False

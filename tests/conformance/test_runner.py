@@ -24,7 +24,7 @@ from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
 from kafka_conformance.testees.known import connect
 from kafka_conformance.testees.protocol import Capability, HelloReply
 from kafka_corpus.case import Case, Expectation, Recipe
-from kafka_corpus.recipes import build_recipe, recipe_format
+from kafka_corpus.recipes import RECIPES, build_recipe, recipe_format
 from kafka_corpus.registry import error_answer, produced
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch
@@ -82,20 +82,29 @@ def test_recipes_are_sent_where_announced(recipe: Recipe, sent: bool) -> None:
     assert (unsupported(replace(cases(1)[0], input=recipe), able) is None) == sent
 
 
-@pytest.mark.parametrize(
-    "recipe",
-    [
-        *(Recipe("bomb", {"codec": codec, "magic": 1, "mib": 1}) for codec in ("gzip", "snappy", "lz4")),
-        *(Recipe(name, {"count": 2}) for name in ("many_headers", "many_records", "many_skippable_frames", "uniform")),
-        Recipe("plain_batch", {"size": 200}),
-        Recipe("wide_window", {"mib": 1}),
-        Recipe("zstd_ends_at", {"at": 500}),
-    ],
-    ids=str,
+SMALL_RECIPES = (
+    *(Recipe(name, {"codec": "gzip", "magic": 1, "mib": 1}) for name in ("bomb", "flood")),
+    *(Recipe("bomb", {"codec": codec, "magic": 1, "mib": 1}) for codec in ("snappy", "lz4")),
+    Recipe("bomb", {"codec": "zstd", "magic": 2, "mib": 1}),
+    *(Recipe("header_flood", {"codec": codec, "mib": 1}) for codec in ("snappy", "zstd")),
+    *(Recipe("many_frames", {"codec": codec, "count": 2}) for codec in ("gzip", "zstd")),
+    *(Recipe("many_pieces", {"codec": codec, "count": 2}) for codec in ("gzip", "lz4")),
+    *(Recipe(name, {"count": 2}) for name in ("many_headers", "many_records", "many_skippable_frames", "uniform")),
+    Recipe("plain_batch", {"size": 200}),
+    Recipe("wide_window", {"mib": 1}),
+    Recipe("zstd_ends_at", {"at": 500}),
 )
+
+
+@pytest.mark.parametrize("recipe", SMALL_RECIPES, ids=str)
 def test_format_of_recipes_is_that_of_the_bytes(recipe: Recipe) -> None:
     """A testee announces the magic and codec of a recipe's bytes to get it."""
     assert list(needed_formats(build_recipe(recipe))) == [recipe_format(recipe)]
+
+
+def test_format_of_each_recipe_is_tested() -> None:
+    """A new recipe fails here until a small one is in the list above."""
+    assert {recipe.name for recipe in SMALL_RECIPES} == set(RECIPES)
 
 
 def test_the_footer_seals_the_file(script: Script, tmp_path: Path) -> None:

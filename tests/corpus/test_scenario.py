@@ -6,6 +6,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
+from kafka_corpus import prediction
 from kafka_corpus.answer_diff import difference, masked, scenario_of
 from kafka_corpus.answers import described_kept, described_releases, kept_alone
 from kafka_corpus.authoring.batches import batch_of, bytes_of, some_records
@@ -36,7 +37,7 @@ from kafka_corpus.scenario import (
 )
 from kafka_corpus.vector_format import input_of, line_of, parse_line
 from kafka_corpus.vectors import load_vectors
-from kafka_records import Record
+from kafka_records import Record, RecordFormatError
 
 BATCH = bytes_of(batch_of(*some_records(3)))
 STORED = put(BATCH, "partition_leader_epoch", 0)
@@ -303,6 +304,17 @@ def test_cleaner_before_batches() -> None:
     """A release whose cleaner is not described is a silence of predictions, and no error."""
     scenario = Scenario(steps=(Produce(data=MESSAGE, api_version=2), Clean()), config={"cleanup.policy": "compact"})
     assert "not described" in silence(scenario, "0.10.2.2")
+
+
+def test_errors_of_the_cleaner_are_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of the reference about the log that it cleans is an error of the prediction, too."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RecordFormatError("malformed", "wrong", path="batches[0]", rule="HDR-12")
+
+    monkeypatch.setattr(prediction, "compact", fails)
+    with pytest.raises(RecordFormatError, match="wrong"):
+        silence(Scenario(steps=(Produce(data=BATCH), Clean()), config={"cleanup.policy": "compact"}), "4.4.0")
 
 
 def test_unknown_codec_is_masked() -> None:

@@ -88,7 +88,12 @@ def titles(part: Part) -> list[str]:
 
 
 def descriptions() -> Iterator[Described]:
-    """Digests of what is said of each decode case without a recipe, of limits, and of records of internal topics."""
+    """Digests of what the reference says: each line of `KEPT`.
+
+    One for each area of its decode and encode cases without a recipe, and of its predictions; one for each full
+    heap, other bound, and frame of a codec; for each case that is decoded with ever less memory; for control records
+    and markers; and for records of internal topics.
+    """
     areas: dict[str, list[tuple[str, Any]]] = {}
     for case in load_vectors():
         if is_described(case):

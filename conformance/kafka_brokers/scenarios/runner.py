@@ -86,7 +86,10 @@ def _producers_of(data: bytes) -> set[int]:
 
 
 class Fresh:
-    """Hands out each partition once, to any thread, takes back those that stayed empty, and counts them in `taken`."""
+    """Hands out partitions to any thread, and takes back those that stayed empty.
+
+    `taken` counts how often one was handed out; one that came back in between counts again.
+    """
 
     def __init__(
         self,
@@ -126,7 +129,8 @@ class Fresh:
 
     def give_back(self, config: Mapping[str, str], partition: TopicPartition) -> None:
         """*partition* is still empty."""
-        self._left[tuple(sorted(config.items()))].append(partition)
+        with self._lock:
+            self._left[tuple(sorted(config.items()))].append(partition)
 
 
 # Seconds for a marker to get from the coordinator to the partition.

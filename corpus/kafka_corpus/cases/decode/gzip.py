@@ -193,8 +193,9 @@ def own_huffman_code(shape: tuple[tuple[int, ...], int]) -> Draft:
     },
 )
 def impossible_huffman_code(body: bytes) -> Draft:
-    """A code that its lengths do not fill, or overfill, or without the end of a block is refused.
+    """A code that its lengths do not fill, or overfill, without the end of a block, or of too many symbols is refused.
 
+    Deflate has 286 literals and lengths, and 30 distances; a block can say 288 and 32.
     Some inflaters take a code that is not full, and read the block.
     """
     return invalid(compressed("gzip", gzip_member(PLAIN, body=body))[0], *REFUSED)
