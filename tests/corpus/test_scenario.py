@@ -306,7 +306,7 @@ def test_cleaner_before_batches() -> None:
 
 
 def test_closed_segment_that_is_cut_short() -> None:
-    """What a broker makes of a closed segment that ends within an entry is a silence of predictions."""
+    """A closed segment that ends within an entry is a silence of predictions, and no error."""
     config = {"cleanup.policy": "compact"}
     steps = (Produce(data=BATCH), Clean(), Restart(clean=True))
     whole, cut = (Scenario(steps=(*steps, Edit(at=8, data=data)), config=config) for data in (b"", b"\1"))
