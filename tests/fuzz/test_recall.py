@@ -110,7 +110,7 @@ def test_findings_of_other_kinds_do_not_count(tmp_path: Path, mode: Any) -> None
 
 
 def test_recall_by_cause_takes_what_triage_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was given for the smallest input of a finding stands for its further inputs, as in triage.
+    """The answer to the smallest input of a finding stands for its further inputs, as in triage.
 
     Their own count was not kept: compared with another input's, a testee that stops at the fault looks like one that
     takes it.
