@@ -36,8 +36,8 @@ from kafka_fuzz.triage.causes import (
     measure_cause_recall,
     rows_that_ran,
 )
-from kafka_fuzz.triage.deduplicate import gathered
-from kafka_fuzz.triage.run import with_case_of_title, with_stops
+from kafka_fuzz.triage.deduplicate import Smallest, gathered
+from kafka_fuzz.triage.run import cases_of_titles, with_case_of_title, with_stops
 from kafka_records.rules import all_rules
 
 ROOT = Path(__file__).parents[2]
@@ -253,12 +253,52 @@ def test_coarse_headings_have_the_cause_that_names_the_rule() -> None:
     assert heading_of(CauseIndex(), taken, right, b"", coarse=False).cause == ""
 
 
-def test_an_error_that_a_case_shows_is_known_for_other_bytes() -> None:
-    """The sentence has the error; of accepted bytes it has not, so that these stay new."""
-    titles = {("mine", "Lets EOFError escape on broken bytes"): "a.case"}
-    new = Heading("mine", "Lets EOFError escape on broken bytes")
-    assert with_case_of_title(new, Outcome("mine", "leaked_exception", "EOFError"), titles).case == "a.case"
-    assert with_case_of_title(new, Outcome("mine", "accepts_invalid", "error"), titles).case == ""
+@pytest.mark.parametrize(
+    ("text", "otherwise"),
+    [
+        ("EOFError: no more bytes", "Lets EOFError escape on broken bytes"),
+        ("unexpected EOF", "Lets an error escape: unexpected EOF"),
+    ],
+)
+def test_an_unexpected_end_is_one_of_decompression_in_compressed_entries_only(text: str, otherwise: str) -> None:
+    """Headers and records of uncompressed entries end early, too."""
+    sound, broken = sound_and_broken()
+    leak = Outcome("mine", "leaked_exception", text)
+    compressed = bytes_of_case("v2_batch.empty_batch_with_a_codec[gzip]")
+
+    def title(data: bytes, right: str = "corrupt CRC-07") -> str:
+        return heading_of(CauseIndex(), leak, right, data).title
+
+    assert [title(data) for data in (broken, sound + broken, b"")] == [otherwise] * 3
+    of_decompression = "Lets errors of its decompression libraries escape"
+    assert [title(data) for data in (compressed + broken, sound + compressed[:-1])] == [of_decompression] * 2
+    assert title(b"", "malformed GZP-03") == of_decompression
+
+
+def refusals(folder: Path, *texts: str) -> dict[str, Smallest]:
+    """Findings of a testee that refuses valid gzip data with each of *texts*."""
+    (data,) = (case.input for case in load_vectors() if case.id == "v2_batch.empty_batch_with_a_codec[gzip]")
+    assert isinstance(data, bytes)
+    store = FindingStore(folder, mode="differential")
+    for text in texts:
+        store.add(Outcome("mine", "rejects_valid", text, "gzip"), Mutant(data, "bytes", (), None, min(reachable())))
+    return gathered([folder])
+
+
+def test_a_case_makes_its_own_error_known_only(tmp_path: Path) -> None:
+    """Several errors stand under one title; a case without a reviewed cause shows one of them."""
+    texts = ("gzip: invalid header", "Error: gzip: invalid header", "gzip: invalid checksum")
+    found = refusals(tmp_path, *texts)
+    by_text = {each.finding.outcome.detail: each.finding.outcome for each in found.values()}
+    shown, same, other = (by_text[text] for text in texts)
+    headings = {key: Heading("mine", "Refuses valid gzip data") for key in found}
+    headings[shown.key] = headings[shown.key]._replace(case="a.case")
+    titles = cases_of_titles(headings, found)
+    assert with_case_of_title(headings[same.key], same, titles).case == "a.case"
+    assert with_case_of_title(headings[other.key], other, titles).case == ""
+    # Accepted bytes have no error.
+    accepted = msgspec.structs.replace(same, kind="accepts_invalid")
+    assert with_case_of_title(headings[same.key], accepted, titles).case == ""
 
 
 @pytest.mark.parametrize(
@@ -274,6 +314,19 @@ def test_what_java_reads_in_two_ways_is_no_finding(case: str) -> None:
     # Findings of campaigns that took the bytes for valid are known.
     old = Outcome("mine", "rejects_valid", "EOF", "gzip")
     assert heading_of(CauseIndex(), old, "ok", data)[1:2] == (OPEN_TITLE,)
+
+
+def test_bytes_left_without_a_codec_are_no_error_of_decompression() -> None:
+    """Kafka skips the bytes after a count of zero; a codec may say that they are left over, and nothing else."""
+    data = bytes_of_case("v2_batch.count_of_zero_hides_the_payload[a record]")
+    prepared, judge = Prepared(Mutant(data, "bytes", ("seed",), None, min(reachable()))), Grader("mine")
+
+    refused = CodecAnswer(batches=[], error=Refusal("malformed", "bytes are left"))
+    assert prepared.right.kinds == ("malformed", "truncated")
+    assert not judge.outcome(prepared, judge.grade(prepared, refused)).is_finding
+    old = Outcome("mine", "rejects_valid", "bytes are left", "v2")
+    heading = heading_of(CauseIndex(), old, "ok", data)
+    assert (heading.title, heading.case) == (OPEN_TITLE, "v2_batch.count_of_zero_hides_the_payload[a record]")
 
 
 def test_a_campaign_ends_by_cpu_time_too(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from kafka_conformance.causes import causes_of
+from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.known_findings import CORPUS_FILE, CorpusResult, write_corpus_results
 from kafka_fuzz.campaign.plan import (
     ALL,
@@ -23,8 +25,11 @@ from kafka_fuzz.campaign.recall import campaign_testees, lenient, measure_recall
 from kafka_fuzz.campaign.store import Corpus, open_pool
 from kafka_fuzz.findings import FindingStore, read_findings
 from kafka_fuzz.mutate import Mutant, corpus_seeds, own_seeds
+from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.mutate.plain import cell_of
 from kafka_fuzz.targets.outcome import Outcome
+from kafka_fuzz.triage.causes import STOPS, CauseIndex, FindingTraits
+from kafkaproof.commands.fuzz import known
 from kafkaproof.commands.fuzz.known import recall
 
 SHOWN = {
@@ -102,6 +107,32 @@ def test_findings_of_other_kinds_do_not_count(tmp_path: Path, mode: Any) -> None
     outcome = Outcome("mine", "wrong_data", "writing batches.records.key", "v2")
     store.add(outcome, Mutant(b"{}", "model", (), None, cell_of(b"", "")), version="1.0")
     assert measure_recall(list(read_findings(tmp_path)), SHOWN) == []
+
+
+def test_recall_by_cause_takes_what_triage_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the smallest input of a finding stands for its further inputs, as in triage.
+
+    Their own count was not kept: compared with another input's, a testee that stops at the fault looks like one that
+    takes it.
+    """
+    valid = (case for case in load_vectors() if case.id.startswith("v2_record.") and case.expect.verdict == "valid")
+    sound = next(case.input for case in valid if len(case.expect.batches) == 1)
+    assert isinstance(sound, bytes)
+    broken = sound[:-1] + bytes([sound[-1] ^ 1])
+    cause, row = causes_of("kafka-python")[0].id, "kafka-python"
+    index = CauseIndex()
+    index.add(row, FindingTraits("accepts_invalid", STOPS, "CRC-07"), cause, "a.case")
+    index.causes[row, "decode"][cause] = "a.case"
+    monkeypatch.setattr(known, "kept_index", lambda _: index)
+    # The smallest input breaks another rule; only a further one shows the cause.
+    store, cells = FindingStore(tmp_path, mode="differential"), sorted(reachable())
+    stops = Outcome(row, "accepts_invalid", "error", "CRC-07", why="expected corrupt, got 0 batches")
+    store.add(stops, Mutant(b"\x00" * 20, "bytes", ("one",), None, cells[0]))
+    store.add(stops, Mutant(sound + broken, "bytes", ("two",), None, cells[-1]))
+
+    done = CliRunner().invoke(recall, ["--dir", str(tmp_path), "--results", str(tmp_path), "--json"])
+
+    assert msgspec.json.decode(done.output)["causes"]["found"] == 1
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from kafka_conformance.judge.observation import Crashed
 from kafka_conformance.testees.recipe import BuildError, ToolchainMissing
 from kafka_fuzz.executors import NoTarget, open_executor
-from kafka_fuzz.shrink import Budget
+from kafka_fuzz.targets import sanitized
 from kafka_fuzz.targets.outcome import Outcome, ending_cause, sanitizer_report
 from kafka_fuzz.targets.sanitized import build_sanitized, sanitizer_environment
 from kafka_fuzz.triage.causes import heading_of, heading_sentence, kept_index
@@ -22,15 +23,13 @@ REPORT = """\
 ==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x6070003719e9 at pc 0x7f3a7538037b bp 0x1 sp 0x2
 READ of size 4 at 0x6070003719e9 thread T0
     #0 0x7f3a00000001 in __interceptor_memcpy ../../../../src/libsanitizer/sanitizer_common/x.inc:827
-    #1 0x7f3a7538037a in __pyx_f_4mine_4hton_unpack_int32 mine/codec.c:4397
-    #2 0x7f3a7538037a in __pyx_f_4mine_5codec_5Batch__read_header mine/codec.c:6425
+    #1 0x7f3a7538037a in __pyx_f_4mine_4ints_unpack_int32 mine/codec.c:4397
+    #2 0x7f3a7538037a in __pyx_f_4mine_5codec_5Batch__check_sums mine/codec.c:6425
     #3 0x7f3a75380d2f in __pyx_f_4mine_5codec_5Batch_new mine/codec.c:5831
-0x6070003719e9 is located 2 bytes to the right of 71-byte region
+0x6070003719e9 is located 2 bytes to the right of 40-byte region
 allocated by thread T0 here:
     #0 0x7f3a77b3f9cf in __interceptor_malloc (/usr/lib/libasan.so.8+0xbb9cf)
 """
-# A message that is as short as one of v0 can be, and says that it is a batch of v2.
-SHORT_BATCH = bytes.fromhex("00000000800000000000001f038ad9f302000000000562343761620000000c376135313566396630323761")
 
 
 def test_the_key_of_a_report_has_its_top_frame() -> None:
@@ -38,13 +37,13 @@ def test_the_key_of_a_report_has_its_top_frame() -> None:
     found = sanitizer_report(REPORT)
 
     assert found is not None
-    assert found[:2] == ("AddressSanitizer heap-buffer-overflow READ", "mine.codec.Batch._read_header")
-    assert found.sentence.endswith("in mine.codec.Batch._read_header at codec.c:6425")
+    assert found[:2] == ("AddressSanitizer heap-buffer-overflow READ", "mine.codec.Batch._check_sums")
+    assert found.sentence.endswith("in mine.codec.Batch._check_sums at codec.c:6425")
     assert ending_cause(Crashed(signal=6, stderr=REPORT.replace("\n", " | "))) == found[:2]
     assert sanitizer_report("Segmentation fault") is None
     outcome = Outcome("mine", "crash", *found[:2])
     assert heading_sentence(outcome, "malformed HDR-05") == (
-        "Reads outside of its memory in mine.codec.Batch._read_header: heap-buffer-overflow"
+        "Reads outside of its memory in mine.codec.Batch._check_sums: heap-buffer-overflow"
     )
 
 
@@ -64,6 +63,28 @@ def test_without_a_compiler_the_reason_is_named(tmp_path: Path, monkeypatch: pyt
         build_sanitized("aiokafka-asan")
     with pytest.raises(NoTarget, match="gcc"), open_executor("aiokafka-asan"):
         pass
+
+
+def test_without_the_library_the_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`minimise` and triage report a target whose library is not installed like any that cannot run."""
+
+    def missing(distribution: str) -> str:
+        raise PackageNotFoundError(distribution)
+
+    monkeypatch.setattr(sanitized, "version", missing)
+    with pytest.raises(NoTarget, match="aiokafka is not installed"), open_executor("aiokafka-asan"):
+        pass
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_compiler_that_does_not_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> None:
+    """The build may be cached, and the compiler gone or broken since."""
+    if fails:
+        (tmp_path / "gcc").write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / "gcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BuildError, match="gcc does not run"):
+        sanitizer_environment(tmp_path)
 
 
 # A codec that reads as many bytes of a copy of its input as the first one says.
@@ -126,25 +147,8 @@ def test_a_damaged_build_is_found_under_the_sanitizer_alone(tmp_path: Path) -> N
     except (BuildError, OSError) as error:
         pytest.skip(f"no AddressSanitizer: {error}")
 
-    sanitized = run_damaged(tmp_path / "asan", environment, "-fsanitize=address")
+    checked = run_damaged(tmp_path / "asan", environment, "-fsanitize=address")
     plain = run_damaged(tmp_path / "plain", dict(os.environ))
 
-    assert sanitized == ["", ["explain|crash|AddressSanitizer heap-buffer-overflow READ|checksum"]]
+    assert checked == ["", ["explain|crash|AddressSanitizer heap-buffer-overflow READ|checksum"]]
     assert plain == ["", []]
-
-
-@pytest.mark.testees
-def test_a_known_overread_of_aiokafka_is_found() -> None:
-    """Its reader of batches takes the header of a message that is shorter than one."""
-    pytest.importorskip("aiokafka")
-    try:
-        with open_executor("aiokafka-asan") as executor:
-            if executor.version != "0.14.0":
-                pytest.skip(f"the defect is known of 0.14.0, and aiokafka {executor.version} is installed")
-            done = executor.shrink(SHORT_BATCH, budget=Budget(runs=1))
-    except NoTarget as error:
-        pytest.skip(str(error))
-
-    assert done.outcome is not None
-    assert (done.outcome.kind, done.outcome.detail) == ("crash", "AddressSanitizer heap-buffer-overflow READ")
-    assert done.outcome.function == "aiokafka.record._crecords.default_records.DefaultRecordBatch._read_header"

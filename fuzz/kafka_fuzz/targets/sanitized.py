@@ -14,11 +14,11 @@ import os
 import resource
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from kafka_conformance.testees.recipe import PIP, BuildError, BuildRecipe, build_testee
+from kafka_conformance.testees.recipe import PIP, BuildError, BuildRecipe, ToolchainMissing, build_testee, not_installed
 
 # Targets, each with the distribution whose extension is built.
 SANITIZED: Final = {"aiokafka-asan": "aiokafka"}
@@ -44,8 +44,16 @@ _OPTIONS: Final = {
 
 
 def sanitizer_recipe(name: str) -> BuildRecipe:
-    """How the target *name* is built: the release that is installed, from its source archive."""
+    """How the target *name* is built: the release that is installed, from its source archive.
+
+    Raises:
+        ToolchainMissing: no release is installed.
+    """
     distribution = SANITIZED[name]
+    try:
+        release = version(distribution)
+    except PackageNotFoundError as error:
+        raise ToolchainMissing(not_installed((distribution,))) from error
     compiled = f"{{build}}/{_SITE}/{_COMPILED[distribution]}"
     # Without the cache: pip and uv would take a build that was made with other flags.
     install = ("{pip-install}", "--no-cache-dir", "--no-deps", "--no-binary", distribution, "--target")
@@ -54,7 +62,7 @@ def sanitizer_recipe(name: str) -> BuildRecipe:
         project=name,
         about=f"{distribution}, its extension under AddressSanitizer",
         language="cython",
-        version=version(distribution),
+        version=release,
         folder=Path(__file__).parent,
         sources=(),
         programs=(COMPILER, "env", PIP),
@@ -72,7 +80,7 @@ def build_sanitized(name: str) -> Path:
     """The folder with the packages of the target *name*, which is built unless that was done.
 
     Raises:
-        BuildError: it cannot be built here; `ToolchainMissing` without a compiler or pip.
+        BuildError: it cannot be built here; `ToolchainMissing` without a release, a compiler or pip.
     """
     return build_testee(sanitizer_recipe(name)) / _SITE
 
@@ -81,10 +89,13 @@ def sanitizer_environment(packages: Path) -> dict[str, str]:
     """The variables of a process with the runtime of the sanitizer, which imports from *packages* first.
 
     Raises:
-        BuildError: the compiler has no such runtime.
+        BuildError: the compiler does not run, or has no such runtime.
     """
     command = (COMPILER, "-print-file-name=libasan.so")
-    runtime = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    try:
+        runtime = Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BuildError(f"{COMPILER} does not run: {error}") from error
     if not runtime.is_absolute():
         raise BuildError(f"{COMPILER} has no libasan")
     paths = (str(packages), os.environ.get("PYTHONPATH", ""))

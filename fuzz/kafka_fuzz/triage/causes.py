@@ -7,9 +7,10 @@ differs, the rule that the bytes break, and the format.
 
 A finding that no kept case resembles is grouped by what happened: by function,
 assertion or error text where the testee gave one, else by the kind of fault in its
-shrunk input.  Three kinds say little of the fault, so that it does not divide them: a
+shrunk input.  Four kinds say little of the fault, so that it does not divide them: a
 codec that raises no error for a broken entry and gives those before it, a client that fetches
-one offset again and again, and a refusal of valid bytes with an error of decompression.
+one offset again and again, and an error of decompression that refuses valid bytes, or is
+undocumented.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from kafka_fuzz.differential.outcome_tuples import SAYS_CODEC, first_place
 from kafka_fuzz.encode import WRITING
 from kafka_fuzz.findings import FuzzFinding
 from kafka_fuzz.mutate.entries import LONGEST
-from kafka_fuzz.targets.codecs import LIMITS, is_open
+from kafka_fuzz.mutate.mutant import first_entry_spans
+from kafka_fuzz.targets.codecs import LIMITS, open_kinds
 from kafka_fuzz.targets.outcome import (
     SANITIZER,
     VALID_BYTES,
@@ -53,6 +55,7 @@ from kafka_fuzz.targets.outcome import (
 )
 from kafka_fuzz.targets.sanitized import SANITIZED
 from kafka_records import Batch, RecordFormatError
+from kafka_records.constants import COMPRESSIONS
 
 # Codecs of compression by the group of a rule.
 _CODECS: Final = {"GZP": "gzip", "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "CMP": "compressed"}
@@ -112,7 +115,10 @@ _DECOMPRESSION: Final = re.compile(
 )
 # Findings of campaigns that took these bytes for valid; the corpus accepts either answer.
 OPEN_TITLE: Final = "Refuses a batch without records that names a codec or has bytes left"
-OPEN_CASE: Final = "v2_batch.empty_batch_with_a_codec[gzip]"
+OPEN_CASES: Final = (
+    "v2_batch.count_of_zero_hides_the_payload[a record]",
+    "v2_batch.empty_batch_with_a_codec[gzip]",
+)
 _BROKEN: Final = "broken bytes"
 # What ends the detail of a crash that its input did not cause alone.
 _NOT_ALONE: Final = ", not alone"
@@ -385,8 +391,9 @@ def heading_of(index: CauseIndex, outcome: Outcome, right: str, data: bytes, *, 
     if reviewed is not None:
         return Heading(library_of(target), reviewed.title, reviewed.id, case)
     title = _sentence(outcome, right, data, traits)
-    if traits.kind == "rejects_valid" and not case and not broken_rule(data) and is_open(_read_batches(data), data):
-        title, case = OPEN_TITLE, OPEN_CASE
+    may_refuse = traits.kind == "rejects_valid" and not case and not broken_rule(data)
+    if may_refuse and (kinds := open_kinds(_read_batches(data), data)):
+        title, case = OPEN_TITLE, OPEN_CASES["decompression" in kinds]
     return Heading(library_of(target), title, "", case)
 
 
@@ -410,7 +417,26 @@ def _sentence(outcome: Outcome, right: str, data: bytes, traits: FindingTraits) 
         text = f"{as_of_testee(outcome).detail} {outcome.why}"
         if (SAYS_CODEC.search(text) or _DECOMPRESSION.search(text)) and (codec := refused_codec(data, text)):
             return f"Refuses valid {codec} data"
+    if traits.kind == "leaked_exception" and _is_of_decompression(traits.detail, traits.rule, data):
+        return "Lets errors of its decompression libraries escape"
     return heading_sentence(outcome, right)
+
+
+def _is_of_decompression(text: str, rule: str, data: bytes) -> bool:
+    """Whether the *text* of an undocumented exception is about decompression: by the broken *rule*, else by both.
+
+    An unexpected end alone is no sign of it: headers and records end early, too.
+    """
+    if rule.partition("-")[0] in _CODECS:
+        return True
+    return bool((SAYS_CODEC.search(text) or _DECOMPRESSION.search(text)) and has_compressed_entry(data))
+
+
+def has_compressed_entry(data: bytes) -> bool:
+    """Whether one of the first entries of *data*, or the broken one after them, names a codec."""
+    spans = first_entry_spans(data)
+    starts = [0, *(end for _, end in spans)]
+    return any(first_place(data[start:]).partition(" ")[2] in COMPRESSIONS[1:] for start in starts)
 
 
 def refused_codec(data: bytes, text: str) -> str:
@@ -473,7 +499,7 @@ def _read(outcome: Outcome, rule: str, on: str) -> str:
         case "hang" | "memory" | "amplification" | "crash":
             return _ending_sentence(outcome, rule)
         case "leaked_exception":
-            return _leak_sentence(detail, rule)
+            return _leak_sentence(detail)
         case "rejects_valid":
             return _refusal_sentence(detail, outcome.function)
         case "wrong_data":
@@ -532,10 +558,8 @@ def _crash_words(detail: str) -> str:
     return f"the error “{_plain_words(detail)[:MAX_ERROR]}”" if detail else "an unreadable answer"
 
 
-def _leak_sentence(detail: str, rule: str) -> str:
-    """An undocumented exception: by its type, else by its text; those of decompression are one, whatever the codec."""
-    if rule.partition("-")[0] in _CODECS or SAYS_CODEC.search(detail) or _DECOMPRESSION.search(detail):
-        return "Lets errors of its decompression libraries escape"
+def _leak_sentence(detail: str) -> str:
+    """An undocumented exception: by its type, else by its text."""
     found = _TYPE.match(detail)
     if found:
         return f"Lets {found['type'].rpartition('.')[2] or 'error'} escape on broken bytes"
@@ -549,6 +573,13 @@ def _refusal_sentence(detail: str, where: str) -> str:
         name = codec if isinstance(codec, str) else _codec_name(codec[0])
         return f"Refuses valid {name} data: {_without_type(detail)}"
     return f"Refuses valid bytes: {_without_type(detail)}"
+
+
+def error_text(outcome: Outcome) -> str:
+    """The text of an error without its varying parts and class names; empty for another outcome, or without a text."""
+    outcome = as_of_testee(outcome)
+    says = outcome.kind in ("leaked_exception", "rejects_valid") and outcome.detail
+    return _without_type(outcome.detail) if says else ""
 
 
 def _without_type(detail: str) -> str:

@@ -34,7 +34,7 @@ from kafka_fuzz.triage.causes import (
     STOPS,
     CauseIndex,
     Heading,
-    as_of_testee,
+    error_text,
     heading_of,
     kept_index,
     stops_at_fault,
@@ -133,31 +133,25 @@ def with_stops(findings: dict[str, Smallest]) -> dict[str, Smallest]:
     return findings
 
 
-# Outcomes whose sentence has the error, so that two with one sentence have one cause.
-_SAYING: Final = ("leaked_exception", "rejects_valid")
-# Cases by library and sentence.
-_Titles = dict[tuple[str, str], str]
+# Cases by library, title and error text: several errors stand under one title.
+_Titles = dict[tuple[str, str, str], str]
 
 
 def cases_of_titles(headings: Mapping[str, Heading], findings: Mapping[str, Smallest]) -> _Titles:
-    """A case for each library and sentence about an error that the corpus shows, without a reviewed cause."""
-    known = ((headings[key], each.finding.outcome) for key, each in findings.items())
+    """A case for each title and error of a library that the corpus shows, without a reviewed cause."""
+    known = ((headings[key], error_text(each.finding.outcome)) for key, each in findings.items())
     return {
-        (heading.library, heading.title): heading.case
-        for heading, outcome in known
-        if heading.case and _says_error(heading, outcome)
+        (heading.library, heading.title, text): heading.case
+        for heading, text in known
+        if text and heading.case and not heading.cause
     }
 
 
 def with_case_of_title(heading: Heading, outcome: Outcome, titles: _Titles) -> Heading:
     """*heading*, with the case of *titles* if it is about an error that a case of the library shows for other bytes."""
-    if heading.case or not _says_error(heading, outcome):
+    if heading.case or heading.cause:
         return heading
-    return heading._replace(case=titles.get((heading.library, heading.title), ""))
-
-
-def _says_error(heading: Heading, outcome: Outcome) -> bool:
-    return not heading.cause and as_of_testee(outcome).kind in _SAYING
+    return heading._replace(case=titles.get((heading.library, heading.title, error_text(outcome)), ""))
 
 
 def finding_heading(index: CauseIndex, each: Smallest, *, coarse: bool = True) -> Heading:

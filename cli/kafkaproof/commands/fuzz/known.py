@@ -38,7 +38,7 @@ from kafka_fuzz.triage import accept
 from kafka_fuzz.triage.causes import CauseIndex, CauseRecall, kept_index, measure_cause_recall, rows_that_ran
 from kafka_fuzz.triage.deduplicate import TriagedFinding, finding_named, gathered, read_triage
 from kafka_fuzz.triage.draft import title
-from kafka_fuzz.triage.run import finding_heading
+from kafka_fuzz.triage.run import finding_heading, with_stops
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, OK, need_own_sources, say_json
 from kafkaproof.commands.fuzz.run import campaign_option, results_option
 
@@ -181,7 +181,7 @@ def recall(directory: Path, missed: bool, results: Path | None, as_json: bool) -
         findings = list(read_findings(directory))
         found = measure_recall(findings, shown, lenient(), campaign_testees(directory, shown))
         index = kept_index(results) if results is not None else CauseIndex()
-        headings = [finding_heading(index, each, coarse=False) for each in gathered([directory]).values()]
+        headings = [finding_heading(index, each, coarse=False) for each in with_stops(gathered([directory])).values()]
         causes = measure_cause_recall(headings, index, rows_that_ran(directory, findings))
     except ValueError as error:
         raise click.UsageError(str(error)) from error
