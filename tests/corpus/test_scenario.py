@@ -305,15 +305,6 @@ def test_cleaner_before_batches() -> None:
     assert "not described" in silence(scenario, "0.10.2.2")
 
 
-def test_closed_segment_that_is_cut_short() -> None:
-    """A closed segment that ends within an entry is a silence of predictions, and no error."""
-    config = {"cleanup.policy": "compact"}
-    steps = (Produce(data=BATCH), Clean(), Restart(clean=True))
-    whole, cut = (Scenario(steps=(*steps, Edit(at=8, data=data)), config=config) for data in (b"", b"\1"))
-    assert not silence(whole, "4.4.0")
-    assert silence(cut, "4.4.0") == "a closed segment that ends within an entry"
-
-
 def test_unknown_codec_is_masked() -> None:
     """A stored batch of an unknown codec is compared with its payload as it is."""
     assert masked(put(BATCH, "attributes", 7)).endswith(BATCH[61:])
