@@ -78,14 +78,9 @@ def segment_files(broker: Broker, partition: TopicPartition) -> list[Path]:
 
 def read_segments(broker: Broker, partition: TopicPartition) -> bytes:
     """All segment files of *partition*, end to end.  Raises `NoBroker`."""
-    return b"".join(each_segment(broker, partition))
-
-
-def each_segment(broker: Broker, partition: TopicPartition) -> list[bytes]:
-    """The segment files of *partition*, one by one.  Raises `NoBroker`."""
     while True:
         try:
-            return [path.read_bytes() for path in segment_files(broker, partition)]
+            return b"".join(path.read_bytes() for path in segment_files(broker, partition))
         except FileNotFoundError:
             continue  # the cleaner has just put another in its place
 

@@ -317,15 +317,6 @@ def test_errors_of_the_cleaner_are_no_silence(monkeypatch: pytest.MonkeyPatch) -
         silence(Scenario(steps=(Produce(data=BATCH), Clean()), config={"cleanup.policy": "compact"}), "4.4.0")
 
 
-def test_closed_segment_that_is_cut_short() -> None:
-    """A closed segment that ends within an entry is a silence of predictions, and no error."""
-    config = {"cleanup.policy": "compact"}
-    steps = (Produce(data=BATCH), Clean(), Restart(clean=True))
-    whole, cut = (Scenario(steps=(*steps, Edit(at=8, data=data)), config=config) for data in (b"", b"\1"))
-    assert not silence(whole, "4.4.0")
-    assert silence(cut, "4.4.0") == "a closed segment that ends within an entry"
-
-
 def test_unknown_codec_is_masked() -> None:
     """A stored batch of an unknown codec is compared with its payload as it is."""
     assert masked(put(BATCH, "attributes", 7)).endswith(BATCH[61:])

@@ -44,15 +44,15 @@ def _owned(runner: ScenarioRunner) -> None:
 def segment(runner: ScenarioRunner, _: ReadSegments) -> StepAnswer:
     """The bytes on the disk, without the fillers of cleaning."""
     _owned(runner)
-    found = cleaning.each_segment(runner.broker, runner.partition)
-    return StepAnswer(data=runner.normal.log(b"".join(map(_without_fillers, found))))
+    found = cleaning.read_segments(runner.broker, runner.partition)
+    return StepAnswer(data=runner.normal.log(_without_fillers(found)))
 
 
 def _without_fillers(data: bytes) -> bytes:
     try:
         return cleaning.without_fillers(data)
     except RecordFormatError:
-        # A segment that was edited has no fillers.
+        # Edited segments have no fillers.
         return data
 
 
