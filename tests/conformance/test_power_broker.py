@@ -14,6 +14,7 @@ from kafka_brokers.scenarios.recorder import RecordedScenario, ScenarioRequest
 from kafka_conformance.power import CoverageTarget, broker, open_target
 from kafka_conformance.power.broker import (
     AFTER,
+    ALONE,
     CLASSES,
     FIRST_LIMIT,
     MOST_CLEANED,
@@ -198,9 +199,35 @@ def test_mutants_of_different_classes_play_together(monkeypatch: pytest.MonkeyPa
     playing = player(scenarios, *(reaches(each, name, 1) for each in scenarios for name in (STATE, CLEANER)))
     group = [(mutant(STATE, 1), Path("mutant-state")), (mutant(CLEANER, 1), Path("mutant-cleaner"))]
 
+    assert [playing.alone(*each) for each in group] == [None, None]
     found = {each.class_name: result and (result.status, result.cases) for each, _, result in playing.together(group)}
     assert found == {STATE: ("seen", (bad.id,)), CLEANER: None}
     assert rounds[0] == ["mutant-cleaner", "mutant-state"]
+
+
+def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other mutants of the method show while one waits changes none of its scenarios."""
+    played: list[str] = []
+
+    class Noting(StandIn):
+        def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+            played.append(scenario.id)
+            return PlayOutcome("", 0.1, limit)
+
+        def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
+            played.extend(each.id for each in left)
+            return super().differing(left)
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: Noting([]))
+    scenarios = [expected(f"a.many[{at}]", Fetch()) for at in range(2 * ALONE)]
+    playing = player(scenarios, *(reaches(each, VALIDATOR, 1) for each in scenarios))
+    waiting = mutant(VALIDATOR, 1), Path("mutant")
+
+    assert playing.alone(*waiting) is None
+    last = playing.in_order(waiting[0])[-1]
+    playing._saw[waiting[0].method, last.id] += 1
+    assert [result for *_, result in playing.together([waiting])] == [None]
+    assert sorted(played) == sorted(each.id for each in scenarios)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from kafka_conformance.power.results import (
     CodeMutant,
     MethodCoverage,
     MutantCode,
+    MutantKey,
     MutantResult,
     MutantStatus,
     mutant_result,
@@ -104,15 +105,8 @@ QUICK: Final = ("-XX:TieredStopAtLevel=1",)
 
 @cache
 def archived_classes() -> tuple[str, ...]:
-    """A flag for Java that maps a broker's classes from a file, with which it starts sooner; the file is made once."""
-    release = find_release(NEWEST_RELEASE)
-    facts = repr((jvm.find_java(release), jars.provide(release).name, QUICK))
-    path = KEPT / f"classes-{sha256(facts.encode()).hexdigest()[:12]}.jsa"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(NoBroker, OSError):
-            jvm.archive_classes(release, QUICK, path)
-    return (f"-XX:SharedArchiveFile={path}",) if path.is_file() else ()
+    """A flag for Java that maps a broker's classes from a file, with which it starts sooner."""
+    return jvm.mapped_classes(find_release(NEWEST_RELEASE), QUICK, KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,8 +439,9 @@ class MutantPlayer:
                     self._after.setdefault(place, []).append(after[each.name])
                 else:
                     self._reaching.setdefault(place, []).append(plain[each.name])
-        # What saw mutants of a method goes to the next ones first.
+        # What saw mutants of a method goes to the next ones first, so an order is made once for each mutant.
         self._saw: Counter[tuple[str, str]] = Counter()
+        self._not_played: dict[MutantKey, list[RecordedScenario]] = {}
         self._running: MutableBroker | None = None
         self._is_ended = False
 
@@ -539,18 +534,20 @@ class MutantPlayer:
 
     def alone(self, mutant: CodeMutant, code: Path) -> MutantResult | None:
         """The result if one of the first scenarios for *mutant* sees it; None if none does."""
-        for each in self.in_order(mutant)[:ALONE]:
+        order = self.in_order(mutant)
+        for each in order[:ALONE]:
             if result := self._result_of(mutant, code, each):
                 return result
+        self._not_played[mutant.key] = order[ALONE:]
         return None
 
     def together(self, group: Iterable[MutantCode]) -> Iterator[tuple[CodeMutant, Path, MutantResult | None]]:
-        """Each of *group*, which are of different classes, and its result if one of the other scenarios sees it.
+        """Each of *group*, which are of different classes, and its result if a scenario sees it that `alone` left.
 
         All are in one broker while nothing differs; what differs then is played to each alone.
         """
         unseen = {mutant.class_name: (mutant, code) for mutant, code in group}
-        orders = {name: self.in_order(mutant)[ALONE:] for name, (mutant, _) in unseen.items()}
+        orders = {name: self._not_played.pop(mutant.key) for name, (mutant, _) in unseen.items()}
         ids = {name: {each.id for each in order} for name, order in orders.items()}
         every = {each.id: each for order in orders.values() for each in order}.values()
         left = deque(sorted(every, key=lambda each: (each.is_large, each.cleans)))
@@ -785,7 +782,7 @@ class JavaBroker:
             todo = deque((each, code[each.key]) for each in mutants)
             yield from side_by_side(players, todo)
 
-    def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
+    def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[MutantKey, Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""
         numbers = {each.key: number for number, each in enumerate(self.mutants())}
         wanted = [each.key for each in mutants]

@@ -42,6 +42,10 @@ SURVIVING: Final = frozenset({"survived", "same-replies"})
 ReasonKind = Literal["equivalent", "hole"]
 
 
+# The identity of a mutant in one release: class, method, line, mutator, index.
+MutantKey = tuple[str, str, int, str, int]
+
+
 class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One change of one implementation.
 
@@ -62,8 +66,8 @@ class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     description: str
 
     @property
-    def key(self) -> tuple[str, str, int, str, int]:
-        """The identity of the mutant in one release."""
+    def key(self) -> MutantKey:
+        """See `MutantKey`."""
         return self.class_name, self.method, self.line, self.mutator, self.index
 
 
@@ -248,7 +252,7 @@ def _content(path: Path) -> bytes:
 
 def _parsed(path: Path, data: bytes) -> tuple[MutantRunHeader, list[MutantResult]]:
     header, lines = _header_and_lines(path, data)
-    found: dict[tuple[str, str, int, str, int], MutantResult] = {}
+    found: dict[MutantKey, MutantResult] = {}
     for number, line in lines:
         try:
             result = _results.decode(line)
