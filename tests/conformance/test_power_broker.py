@@ -1,12 +1,11 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
 from kafka_brokers.interface import NoBroker
@@ -24,12 +23,11 @@ from kafka_conformance.power.broker import (
     JavaBroker,
     MutantPlayer,
     PlayOutcome,
-    ReachedLines,
     expected_scenarios,
     measure_scenarios,
 )
-from kafka_conformance.power.java import BROKER_RECIPE, JavaTools
-from kafka_conformance.power.results import CodeMutant, MethodCoverage
+from kafka_conformance.power.java import BROKER_RECIPE, JavaTools, ReachedLines, covered_lines
+from kafka_conformance.power.results import CodeMutant
 from kafka_corpus.scenario import Clean, Fetch, Restart, Scenario, Step, StepAnswer
 
 VALIDATOR, STATE, CLEANER = (
@@ -285,6 +283,48 @@ def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.Monke
 def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each mutant gets partitions of its own after one restart; what differs counts if it does not without a mutant."""
     one, two = expected("a.one", Restart()), expected("a.two", Restart())
+    started = start_prepared(
+        monkeypatch, lambda running, each: each is two and (bool(running.mutants) or bool(without))
+    )
+    playing = player([one, two], reaches(one, CLEANER, 1, 2), reaches(two, CLEANER, 2))
+
+    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in (1, 2)])
+    assert {each.line: (each.status, each.cases) for each in found} == {
+        1: ("same-replies", ()),
+        2: (status, ("a.two",) if status == "seen" else ()),
+    }
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize("damaging", ["mutant-1", "mutant-2", "mutant-3"])
+def test_a_mutant_that_damages_a_broker_shows_in_no_other(damaging: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the damage all scenarios differ, with other mutants and without one; those count that do so by themselves.
+
+    The first mutant is seen before, the fourth after the damage; the others differ in nothing that is played.
+    """
+    scenarios = [expected("a.one", Restart()), expected("a.two", Restart())]
+    damaged: set[int] = set()
+
+    def differs(running: StandIn, scenario: RecordedScenario) -> bool:
+        names = [each.name for each in running.mutants]
+        is_right = id(running) not in damaged
+        if damaging in names:
+            damaged.add(id(running))
+        return not is_right or (scenario is scenarios[1] and names in (["mutant-1"], ["mutant-4"]))
+
+    started = start_prepared(monkeypatch, differs)
+    lines = range(1, 6)
+    playing = player(scenarios, *(reaches(each, CLEANER, *lines) for each in scenarios))
+
+    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in lines])
+    assert {each.line for each in found if each.status == "seen"} == {1, 4}
+    assert len(started) > 2
+
+
+def start_prepared(
+    monkeypatch: pytest.MonkeyPatch, differs: Callable[[StandIn, RecordedScenario], bool]
+) -> list[StandIn]:
+    """Have brokers start that prepare scenarios, in which what follows a restart *differs*; those that were started."""
     started: list[StandIn] = []
 
     class Prepared(StandIn):
@@ -296,19 +336,9 @@ def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypat
         started[-1].broker.client = nullcontext
         return started[-1]
 
-    def differs(_runner: SimpleNamespace, scenario: RecordedScenario) -> str:
-        return ("error 56" if started[-1].mutants else without) if scenario is two else ""
-
     monkeypatch.setattr(broker, "MutableBroker", start)
-    monkeypatch.setattr(broker, "_rest_differs", differs)
-    playing = player([one, two], reaches(one, CLEANER, 1, 2), reaches(two, CLEANER, 2))
-
-    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in (1, 2)])
-    assert {each.line: (each.status, each.cases) for each in found} == {
-        1: ("same-replies", ()),
-        2: (status, ("a.two",) if status == "seen" else ()),
-    }
-    assert len(started) == 1
+    monkeypatch.setattr(broker, "_rest_differs", lambda _, each: "error 56" if differs(started[-1], each) else "")
+    return started
 
 
 def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -353,8 +383,7 @@ def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
     scenarios = [each for each in expected_scenarios() if each.id.startswith("produce_timestamps.")][:12]
     measure_scenarios(target.tools, scenarios, tmp_path)
     lines = target.tools.lines("BrokerCoverage", str(tmp_path), *CLASSES)
-    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith('{"name"')]
-    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith('{"name"')]
+    reached, methods = covered_lines(map(str.encode, lines))
     assert any(each.class_name == VALIDATOR and 0 < each.covered < each.branches for each in methods)
 
     mutants = [

@@ -43,9 +43,10 @@ from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, Wa
 from kafka_brokers.wire import Client, WireError
 from kafka_conformance.judge.reach import CONFIG
 from kafka_conformance.power import side_by_side
-from kafka_conformance.power.java import JavaTools, broker_tools
+from kafka_conformance.power.java import JavaTools, ReachedLines, broker_tools, covered_lines
 from kafka_conformance.power.results import (
     MOST_CASES,
+    SEEN,
     CodeMutant,
     MethodCoverage,
     MutantCode,
@@ -332,17 +333,6 @@ def play_restarts(
             yield by_id[line.id], line.skipped or by_id[line.id].difference(line.steps)
 
 
-class ReachedLines(msgspec.Struct, frozen=True):
-    """Lines of one class that a scenario reaches.
-
-    `name` is the digest of a plain scenario, `AFTER` and that of one with a restart, or begins with `START`.
-    """
-
-    name: str
-    class_name: str
-    lines: tuple[int, ...]
-
-
 def measure_scenarios(tools: JavaTools, scenarios: Sequence[RecordedScenario], folder: Path) -> None:
     """Play *scenarios* with JaCoCo's agent, but for those of which *folder* has a file.
 
@@ -410,10 +400,7 @@ def covered_by(
             partial = Path(scratch) / kept.name
             partial.write_text("\n".join(tools.lines("BrokerCoverage", scratch, *CLASSES)), encoding="utf-8")
             partial.replace(kept)
-    lines = kept.read_bytes().splitlines()
-    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith(b'{"name"')]
-    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith(b'{"name"')]
-    return reached, methods
+    return covered_lines(kept.read_bytes().splitlines())
 
 
 class MutantPlayer:
@@ -607,77 +594,94 @@ class MutantPlayer:
     def after_restarts(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after what follows restarts, where the broker starts without a mutant.
 
-        Each mutant gets partitions of its own, on which one broker has played all scenarios up to there.
+        Each mutant gets partitions of its own, on which one broker has played all scenarios up to there.  A mutant may
+        damage that broker for the others, so what differs counts if it does so on a new one, too.
         """
         unseen = {mutant.key: (mutant, code) for mutant, code in mutants}
         for group in _prepared_groups(each for each in self._restarting if each.can_be_prepared()):
             ids = {each.id for each in group}
-            wanted = {
-                key: [each for each in self._after[mutant.class_name, mutant.line] if each.id in ids]
+            left = {
+                key: deque(each for each in self._after[mutant.class_name, mutant.line] if each.id in ids)
                 for key, (mutant, _) in unseen.items()
             }
-            left = [key for key in unseen if wanted[key]]
-            while left:
-                chunk, left = left[:COPIES], left[COPIES:]
-                found = self._prepared_results([unseen[key] for key in chunk], [wanted[key] for key in chunk])
-                for result in found:
-                    del unseen[result.key]
-                    yield result
+            while chunk := [each for key, each in unseen.items() if left[key]][:COPIES]:
+                for mutant, code, scenario in self._differing_after(chunk, left):
+                    result = self._repeated(mutant, code, scenario) if scenario else self.restarted(mutant, code)
+                    if result is None:  # it differs without a mutant, too
+                        left = {key: deque(each for each in some if each != scenario) for key, some in left.items()}
+                    elif result.status in SEEN:
+                        del unseen[mutant.key]
+                        yield result
         yield from (mutant_result(mutant, "same-replies") for mutant, _ in unseen.values())
 
-    def _prepared_results(
-        self, mutants: Sequence[MutantCode], wanted: Sequence[Sequence[RecordedScenario]]
-    ) -> Iterator[MutantResult]:
-        """The results of those of *mutants* that one of their *wanted* scenarios sees after its last restart."""
-        scenarios = list({each.id: each for several in wanted for each in several}.values())
+    def _differing_after(
+        self, mutants: Sequence[MutantCode], left: Mapping[MutantKey, deque[RecordedScenario]]
+    ) -> list[tuple[CodeMutant, Path, RecordedScenario | None]]:
+        """Those of *mutants* of which a scenario in *left* differs, with that one; with None if the broker is lost.
+
+        What is played is taken from *left*.  If a scenario then differs without a mutant, other mutants keep theirs.
+        """
+        scenarios = list({each.id: each for mutant, _ in mutants for each in left[mutant.key]}.values())
         try:
             running = self._only({})
             running.broker.starts_left = MOST_STARTS
             plain, *copies = running.prepared(scenarios, 1 + len(mutants))
         except (CannotPlay, NoBroker, WireError, OSError):
             self.close()
-            yield from self._alone_from_the_start(mutants)
-            return
-        right: dict[str, bool] = {}  # whether a scenario is answered as recorded without a mutant
-        for at, ((mutant, code), runners) in enumerate(zip(mutants, copies, strict=True)):
+            for mutant, _ in mutants:
+                left[mutant.key].clear()
+            return [(*each, None) for each in mutants]
+        found: list[tuple[CodeMutant, Path, RecordedScenario | None]] = []
+        for (mutant, code), runners in zip(mutants, copies, strict=True):
+            scenario = None
             try:
-                seen = self._seen_after(running, {mutant.class_name: code}, wanted[at], runners, plain, right)
+                scenario = self._first_after(running, {mutant.class_name: code}, left[mutant.key], runners)
+                once = [scenario] if scenario and scenario.id in plain else []
+                is_usable = not once or self._first_after(running, {}, deque(once), plain) is None
+                plain = {name: runner for name, runner in plain.items() if scenario is None or name != scenario.id}
             except (NoBroker, WireError, OSError):
-                self.close()  # the broker is lost, and with it what was prepared
-                yield from self._alone_from_the_start(mutants[at:])
-                return
-            if seen:
-                yield mutant_result(mutant, "seen", [seen])
+                is_usable = False
+                if scenario is None:
+                    left[mutant.key].clear()
+                    found.append((mutant, code, None))
+            if scenario:
+                found.append((mutant, code, scenario))
+            if not is_usable:
+                break
         self.close()
+        return found
 
-    def _seen_after(
+    def _first_after(
         self,
         running: MutableBroker,
         codes: Mapping[str, Path],
-        scenarios: Iterable[RecordedScenario],
+        left: deque[RecordedScenario],
         runners: Mapping[str, ScenarioRunner],
-        plain: Mapping[str, ScenarioRunner],
-        right: dict[str, bool],
-    ) -> str:
-        """The id of the first of *scenarios* that sees the mutant, or an empty string."""
-        unchanged = {name: self._code / f"{name}.class" for name in {*running.replaced, *codes}}
-        running.replace({**unchanged, **codes})
+    ) -> RecordedScenario | None:
+        """Take scenarios from *left* and play what follows their last restart, until one differs; that one."""
+        running.replace({name: self._code / f"{name}.class" for name in running.replaced} | dict(codes))
         with running.broker.client() as client:
-            for each in scenarios:
-                runners[each.id].client = client
-                if _rest_differs(runners[each.id], each):
-                    if each.id not in right:
-                        running.replace(unchanged)
-                        with running.broker.client() as plain[each.id].client:
-                            right[each.id] = not _rest_differs(plain[each.id], each)
-                        running.replace(codes)
-                    if right[each.id]:
-                        return each.id
-        return ""
+            while left:
+                scenario = left.popleft()
+                runners[scenario.id].client = client
+                if _rest_differs(runners[scenario.id], scenario):
+                    return scenario
+        return None
 
-    def _alone_from_the_start(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
-        results = (self.restarted(*each) for each in mutants)
-        yield from (each for each in results if each.status != "same-replies")
+    def _repeated(self, mutant: CodeMutant, code: Path, scenario: RecordedScenario) -> MutantResult | None:
+        """The result of *scenario* on a new broker; None if it is not answered as recorded without a mutant either."""
+        try:
+            running = self._only({})
+            plain, changed = running.prepared([scenario], 2)
+            if self._first_after(running, {}, deque([scenario]), plain):
+                return None
+            differs = self._first_after(running, {mutant.class_name: code}, deque([scenario]), changed)
+        except (CannotPlay, NoBroker, WireError, OSError):
+            self.close()
+            return self.restarted(mutant, code, [scenario])
+        finally:
+            self.close()
+        return mutant_result(mutant, "seen", [scenario.id]) if differs else mutant_result(mutant, "same-replies")
 
     def restarted_together(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after scenarios with a restart, in which the broker starts with mutants.

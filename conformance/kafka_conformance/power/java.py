@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -298,3 +298,23 @@ def broker_tools() -> JavaTools:
         raise CannotRun(f"the mutants of java-broker cannot be built: {error}") from error
     (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
     return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)
+
+
+class ReachedLines(msgspec.Struct, frozen=True):
+    """Lines of one class that a scenario reaches.
+
+    `name` is the digest of a plain scenario, or `broker.AFTER` and that of one with a restart, or begins with
+    `broker.START`.
+    """
+
+    name: str
+    class_name: str
+    lines: tuple[int, ...]
+
+
+def covered_lines(output: Iterable[bytes]) -> tuple[list[ReachedLines], list[MethodCoverage]]:
+    """Lines that scenarios reach, and branches by method, from the lines that `BrokerCoverage` writes."""
+    lines = list(output)
+    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith(b'{"name"')]
+    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith(b'{"name"')]
+    return reached, methods
