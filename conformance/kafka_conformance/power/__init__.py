@@ -50,6 +50,17 @@ class ThreadedPlayer(Protocol):
         """Have `results` fail soon, which runs in another thread."""
 
 
+def of_different_classes(mutants: Iterable[MutantCode]) -> list[list[MutantCode]]:
+    """*mutants* in groups in which each class is there once."""
+    groups: list[dict[str, MutantCode]] = []
+    for mutant, code in mutants:
+        group = next((each for each in groups if mutant.class_name not in each), None)
+        if group is None:
+            groups.append(group := {})
+        group[mutant.class_name] = mutant, code
+    return [list(each.values()) for each in groups]
+
+
 def side_by_side(players: Sequence[ThreadedPlayer], todo: deque[MutantCode]) -> Generator[MutantResult, None, None]:
     """The results of *players*, each in a thread of its own, which take mutants from *todo*."""
     found: SimpleQueue[MutantResult | BaseException | None] = SimpleQueue()

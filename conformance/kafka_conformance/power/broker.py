@@ -42,7 +42,7 @@ from kafka_brokers.scenarios.recorder import (
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
 from kafka_brokers.wire import Client, WireError
 from kafka_conformance.judge.reach import CONFIG
-from kafka_conformance.power import side_by_side
+from kafka_conformance.power import of_different_classes, side_by_side
 from kafka_conformance.power.java import JavaTools, ReachedLines, broker_tools, covered_lines
 from kafka_conformance.power.results import (
     MOST_CASES,
@@ -54,7 +54,6 @@ from kafka_conformance.power.results import (
     MutantResult,
     MutantStatus,
     mutant_result,
-    of_different_classes,
 )
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import NEWEST_RELEASE, Dump
