@@ -1,16 +1,18 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
 
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import RecordedScenario, ScenarioRequest
-from kafka_conformance.power import CoverageTarget, broker, open_target
+from kafka_conformance.power import CoverageTarget, broker, open_target, side_by_side
 from kafka_conformance.power.broker import (
     AFTER,
     ALONE,
@@ -226,6 +228,47 @@ def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatc
     playing._saw[waiting[0].method, last.id] += 1
     assert [result for *_, result in playing.together([waiting])] == [None]
     assert sorted(played) == sorted(each.id for each in scenarios)
+
+
+@pytest.mark.parametrize("place", ["start", "play"])
+def test_no_broker_outlives_a_run(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run ends while a broker starts, or is started again by a scenario: neither is left."""
+    started: list[StandIn] = []
+    is_there = Event()
+
+    def wait(is_done: Callable[[], bool]) -> None:
+        is_there.set()
+        end = time.monotonic() + 5
+        while not is_done() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    class Process(StandIn):
+        runs = True
+
+        def close(self) -> None:
+            self.runs = False
+
+        def play(self, _scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+            if place == "play":
+                wait(lambda: not self.runs)
+                self.runs = True
+            return PlayOutcome("", 0.1, limit)
+
+    def start(_tools: JavaTools) -> StandIn:
+        if place == "start":
+            wait(lambda: playing._is_ended)
+        started.append(Process([]))
+        return started[-1]
+
+    monkeypatch.setattr(broker, "MutableBroker", start)
+    scenario = expected("a.one", Fetch())
+    playing = player([scenario], reaches(scenario, VALIDATOR, 10))
+    found = side_by_side([playing], deque((mutant(VALIDATOR, line), Path("mutant")) for line in (1, 10)))
+
+    assert next(found).status == "not-reached"
+    assert is_there.wait(5)
+    found.close()
+    assert [each.runs for each in started] == [False]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class ThreadedPlayer(Protocol):
         """The result of each of *mutants*, which come with their code, in any order."""
 
     def end(self) -> None:
-        """Have `results` fail soon, which runs in another thread."""
+        """Have `results` fail soon, which runs in another thread; called again when it has ended."""
 
 
 def of_different_classes(mutants: Iterable[MutantCode]) -> list[list[MutantCode]]:
@@ -82,7 +82,10 @@ def side_by_side(players: Sequence[ThreadedPlayer], todo: deque[MutantCode]) -> 
         for player in players:
             player.end()
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
+        for player in players:
+            player.end()
 
 
 def _play_all(

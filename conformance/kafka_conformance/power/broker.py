@@ -17,18 +17,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Final, Self, TextIO
 
 import msgspec
 
-from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
-from kafka_brokers.jvm import HOST, JvmBroker
-from kafka_brokers.releases import find_release
+from kafka_brokers.jvm import HOST
 from kafka_brokers.scenarios.disk import ON_DISK
 from kafka_brokers.scenarios.recorder import (
     AnswerFile,
@@ -40,10 +39,21 @@ from kafka_brokers.scenarios.recorder import (
     recorded_scenarios,
 )
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
-from kafka_brokers.wire import Client, WireError
-from kafka_conformance.judge.reach import CONFIG
+from kafka_brokers.wire import WireError
 from kafka_conformance.power import of_different_classes, side_by_side
-from kafka_conformance.power.java import JavaTools, ReachedLines, broker_tools, covered_lines
+from kafka_conformance.power.java import (
+    FIRST_LIMIT,
+    KEPT,
+    MOST_STARTS,
+    QUIET_LIMIT,
+    SURE_LIMIT,
+    JavaTools,
+    QuietBroker,
+    ReachedLines,
+    archived_classes,
+    broker_tools,
+    covered_lines,
+)
 from kafka_conformance.power.results import (
     MOST_CASES,
     SEEN,
@@ -68,8 +78,6 @@ CLASSES: Final = (
     *(_RECORD + name for name in ("MemoryRecords", "MemoryRecords$RecordFilter")),
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
-# Seconds for a request, a marker, or the cleaner: at first, in a start with a mutant, and before time is ruled out.
-FIRST_LIMIT, QUIET_LIMIT, SURE_LIMIT = 4.0, 10.0, 12.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
 MOST_PARTITIONS: Final = 2_000
@@ -90,23 +98,11 @@ BROKERS: Final = 2
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # What these write before a restart, and read when a broker starts, shows after it.
 STATEFUL: Final = frozenset(_LOG + name for name in _STATEFUL)
-# Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
-MOST_STARTS: Final = 30
 # Names of measurements: of a start, in which a broker recovers the logs of all scenarios, and of what follows it.
 START: Final = "start-"
 AFTER: Final = "after-"
 MEASURED: Final = ".exec"
 SILENCE: Final = "no answer"
-# Measurements, and an archive of classes.
-KEPT: Final = jars.cache_directory().parent / "power"
-# A broker that runs for minutes only: the first compiler is enough.
-QUICK: Final = ("-XX:TieredStopAtLevel=1",)
-
-
-@cache
-def archived_classes() -> tuple[str, ...]:
-    """A flag for Java that maps a broker's classes from a file, with which it starts sooner."""
-    return jvm.mapped_classes(find_release(NEWEST_RELEASE), QUICK, KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,37 +117,6 @@ class PlayOutcome:
     def waited(self) -> bool:
         """Whether something may have taken too long."""
         return self.differs is SILENCE or self.seconds >= self.limit
-
-
-class QuietBroker(JvmBroker):
-    """A broker whose clients wait `limit` seconds, and which calls `after_start` when it has been started again."""
-
-    limit = QUIET_LIMIT
-    starts_left = MOST_STARTS
-
-    def __init__(self, flags: Sequence[str]) -> None:
-        """Start it with *flags* for Java."""
-        self.after_start: Callable[[], None] | None = None
-        flags = (*QUICK, *archived_classes(), *flags)
-        super().__init__(find_release(NEWEST_RELEASE), jvm.place_here, config=CONFIG, flags=flags)
-
-    def client(self) -> Client:
-        """A new connection to it."""
-        return Client(self.bootstrap, time_limit=self.limit, ranges=self._release.versions)
-
-    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-        """As `JvmBroker`, with more time than a mutant gets."""
-        with Client(self.bootstrap, time_limit=SURE_LIMIT, ranges=self._release.versions) as client:
-            client.create_topics(topics, config)
-
-    def restart(self, *, clean: bool = False) -> None:
-        """As `JvmBroker`, but not more often than `MOST_STARTS`."""
-        if not self.starts_left:
-            raise NoBroker("the broker was started too often")
-        self.starts_left -= 1
-        super().restart(clean=clean)
-        if self.after_start is not None:
-            self.after_start()
 
 
 class MutableBroker:
@@ -429,27 +394,40 @@ class MutantPlayer:
         self._saw: Counter[tuple[str, str]] = Counter()
         self._not_played: dict[MutantKey, list[RecordedScenario]] = {}
         self._running: MutableBroker | None = None
+        self._swapping = Lock()
         self._is_ended = False
+        self._ended: MutableBroker | None = None
 
     def close(self) -> None:
         """End the broker; another is started where one is needed."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        if running := self._swap(None):
+            running.close()
+
+    def _swap(self, started: MutableBroker | None) -> MutableBroker | None:
+        with self._swapping:
+            before, self._running = self._running, started
+        return before
 
     def end(self) -> None:
-        """End the broker for good, also from another thread: whatever plays then raises `NoBroker`."""
+        """End the broker for good, also from another thread: whatever plays then raises `NoBroker`.
+
+        A second call, when nothing plays any more, ends what was being started during the first.
+        """
         self._is_ended = True
-        self.close()
+        self._ended = running = self._swap(None) or self._ended
+        if running is not None:
+            running.close()
 
     def _broker(self) -> MutableBroker:
-        if self._is_ended:
-            raise NoBroker("the run has ended")
-        if self._running is not None and self._running.is_worn():
+        if (running := self._running) is not None and running.is_worn():
             self.close()
-        if self._running is None:
-            self._running = MutableBroker(self._tools)
-        return self._running
+            running = None
+        if running is None and not self._is_ended:
+            self._swap(running := MutableBroker(self._tools))
+        if running is None or self._is_ended:
+            self.close()  # also one that `end` could not know
+            raise NoBroker("the run has ended")
+        return running
 
     def _only(self, codes: Mapping[str, Path]) -> MutableBroker:
         """A broker with *codes* in place of the classes of that name, and with no other mutant."""
