@@ -17,7 +17,6 @@ from kafka_conformance.power.broker import (
     AFTER,
     ALONE,
     CLASSES,
-    FIRST_LIMIT,
     MOST_CLEANED,
     MOST_SCENARIOS,
     SILENCE,
@@ -28,7 +27,7 @@ from kafka_conformance.power.broker import (
     expected_scenarios,
     measure_scenarios,
 )
-from kafka_conformance.power.java import BROKER_RECIPE, JavaTools, ReachedLines, covered_lines
+from kafka_conformance.power.java import BROKER_RECIPE, FIRST_LIMIT, JavaTools, ReachedLines, covered_lines
 from kafka_conformance.power.results import CodeMutant
 from kafka_corpus.scenario import Clean, Fetch, Restart, Scenario, Step, StepAnswer
 
@@ -233,7 +232,7 @@ def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("place", ["start", "play"])
 def test_no_broker_outlives_a_run(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run ends while a broker starts, or is started again by a scenario: neither is left."""
-    started: list[StandIn] = []
+    started: list[Process] = []
     is_there = Event()
 
     def wait(is_done: Callable[[], bool]) -> None:
@@ -396,6 +395,32 @@ def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch
     found = [[each.id for each in running.differing(left)] for _ in range(3)]
     assert found == [["a.case[1]"], ["a.case[2]"], ["a.case[4]"]]
     assert len(left) == 1
+
+
+def test_measurements_are_whole_and_of_todays_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was being written when a run ended is measured again, and what no scenario has any more is removed."""
+    running = object.__new__(broker.MutableBroker)
+
+    def command(_self: object, _word: str, path: str) -> None:
+        Path(path).write_bytes(b"half of it")
+        raise NoBroker("it ended")
+
+    monkeypatch.setattr(broker.MutableBroker, "_command", command)
+    monkeypatch.setattr(broker, "KEPT", tmp_path)
+    monkeypatch.setattr(broker, "measure_scenarios", lambda *_: None)
+    monkeypatch.setattr(JavaTools, "lines", lambda *_: [])
+    scenario = expected("a.one", Fetch())
+    broker.covered_by(NOWHERE, [scenario])
+    (folder,) = tmp_path.iterdir()
+    whole, other, half = (folder / f"{name}.exec" for name in (scenario.digest, "ab" * 32, "half"))
+    with pytest.raises(NoBroker):
+        running.measure(half)
+    assert not half.exists()
+    whole.write_bytes(b"all")
+    other.write_bytes(b"of another corpus")
+    assert broker.covered_by(NOWHERE, [scenario]) == ([], [])
+    assert len(list(folder.glob("*.ndjson"))) == 1
+    assert [each.name for each in folder.iterdir() if each.suffix not in (".ndjson", "")] == [whole.name]
 
 
 def test_scenarios_are_those_of_brokers() -> None:

@@ -8,6 +8,7 @@ agent says which lines each scenario reaches, so a mutant gets only those that c
 
 from __future__ import annotations
 
+import fcntl
 import random
 import socket
 import tempfile
@@ -225,8 +226,10 @@ class MutableBroker:
         return sum(each.taken for each in self._partitions) > MOST_PARTITIONS
 
     def measure(self, path: Path) -> None:
-        """Write what was covered since the last call to *path*."""
-        self._command("cover", str(path))
+        """Write what was covered since the last call to *path*, as a whole or not at all."""
+        partial = path.with_name(f"{path.name}.partial")
+        self._command("cover", str(partial))
+        partial.replace(path)
 
     def _command(self, *words: str) -> None:
         port = int((self.folder / "port").read_text(encoding="utf-8"))
@@ -344,17 +347,27 @@ def covered_by(
 ) -> tuple[list[ReachedLines], list[MethodCoverage]]:
     """Lines that each of *scenarios* reaches, and branches by method that they take.
 
-    What was measured of a scenario is kept, so only those that are new or changed are played.
+    What was measured of a scenario is kept, so only those that are new or changed are played; what no scenario has is
+    removed.  Another run that measures is waited for.
 
     Raises:
         NoBroker: the broker or a Java program cannot be started.
     """
     folder = KEPT / f"java-broker-{sha256(repr((NEWEST_RELEASE, CLASSES)).encode()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _covered_in(folder, tools, scenarios)
+
+
+def _covered_in(
+    folder: Path, tools: JavaTools, scenarios: Sequence[RecordedScenario]
+) -> tuple[list[ReachedLines], list[MethodCoverage]]:
     measure_scenarios(tools, scenarios, folder)
     names = {each.digest for each in _plain(scenarios)} | {AFTER + each.digest for each in _restarting(scenarios)}
     prefix = _start_prefix(each for each in _restarting(scenarios) if each.can_be_prepared())
-    found = [each for each in folder.glob(f"*{MEASURED}") if each.stem in names or each.stem.startswith(prefix)]
+    every = list(folder.glob(f"*{MEASURED}"))
+    found = [each for each in every if each.stem in names or each.stem.startswith(prefix)]
     kept = folder / f"{sha256(repr(sorted(each.stem for each in found)).encode()).hexdigest()}.ndjson"
     if not kept.is_file():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -364,6 +377,8 @@ def covered_by(
             partial = Path(scratch) / kept.name
             partial.write_text("\n".join(tools.lines("BrokerCoverage", scratch, *CLASSES)), encoding="utf-8")
             partial.replace(kept)
+    for path in {*every, *folder.glob("*.ndjson"), *folder.glob("*.partial")} - {*found, kept}:
+        path.unlink()
     return covered_lines(kept.read_bytes().splitlines())
 
 

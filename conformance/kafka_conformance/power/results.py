@@ -571,7 +571,7 @@ case differs from that on the unchanged implementation; one that hangs, or ends 
 is **equivalent** if no input shows it, and a **hole** if a case is missing; a reviewer wrote the reason of each. The
 share is that of the mutants seen among those that are not equivalent, and a survivor without a review counts as not
 seen. Mutants on lines that no case runs are counted apart. In the table of a target, the reached mutants that are
-neither seen nor equivalent are its holes; classes of which at most one survives are in one row.
+neither seen nor equivalent are its holes and those not reviewed; classes of which at most one survives are in one row.
 
 `kafkaproof power mutants TARGET` runs the mutants of a target and `kafkaproof power survivors TARGET` lists each
 survivor with its change and reason. `kafkaproof power coverage TARGET` measures branches.
