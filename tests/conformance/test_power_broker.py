@@ -232,7 +232,6 @@ def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("place", ["start", "play"])
 def test_no_broker_outlives_a_run(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run ends while a broker starts, or is started again by a scenario: neither is left."""
-    started: list[Process] = []
     is_there = Event()
 
     def wait(is_done: Callable[[], bool]) -> None:
@@ -252,6 +251,8 @@ def test_no_broker_outlives_a_run(place: str, monkeypatch: pytest.MonkeyPatch) -
                 wait(lambda: not self.runs)
                 self.runs = True
             return PlayOutcome("", 0.1, limit)
+
+    started: list[Process] = []
 
     def start(_tools: JavaTools) -> StandIn:
         if place == "start":

@@ -155,8 +155,8 @@ TARGETS: Final[dict[str, TargetEntry]] = {
     "reference": TargetEntry(
         "kafka_conformance.power.python:reference",
         "This project's own reference, `kafka_records`, mutated as kafka-python is. A mutant is seen if the answer that"
-        " a vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, or if"
-        " a prediction no longer fits what brokers answered. It is also seen if one of these differs from the digest"
+        " a vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, or"
+        " if a prediction no longer fits what brokers answered. It is also seen if one of these differs from the digest"
         " that `explained.ndjson` keeps: the explanation of a case, the start of a frame that is written, an answer"
         " predicted for a release with the rules that explain it, what is made of a frame, a control record or a"
         " record of an internal topic in which a byte is another, or the bound of memory, stack or epoch at which an"
