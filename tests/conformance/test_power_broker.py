@@ -204,17 +204,17 @@ def test_mutants_of_different_classes_play_together(monkeypatch: pytest.MonkeyPa
     assert rounds[0] == ["mutant-cleaner", "mutant-state"]
 
 
-def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other mutants of the method show while one waits changes none of its scenarios."""
-    played: list[str] = []
+def test_a_mutant_gets_each_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutants of the method that are seen while one waits change none of its scenarios."""
+    scenario_ids: list[str] = []
 
     class Noting(StandIn):
         def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
-            played.append(scenario.id)
+            scenario_ids.append(scenario.id)
             return PlayOutcome("", 0.1, limit)
 
         def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
-            played.extend(each.id for each in left)
+            scenario_ids.extend(each.id for each in left)
             return super().differing(left)
 
     monkeypatch.setattr(broker, "MutableBroker", lambda _tools: Noting([]))
@@ -226,7 +226,7 @@ def test_each_scenario_is_played_once_to_a_mutant(monkeypatch: pytest.MonkeyPatc
     last = playing.in_order(waiting[0])[-1]
     playing._saw[waiting[0].method, last.id] += 1
     assert [result for *_, result in playing.together([waiting])] == [None]
-    assert sorted(played) == sorted(each.id for each in scenarios)
+    assert sorted(scenario_ids) == sorted(each.id for each in scenarios)
 
 
 @pytest.mark.parametrize("place", ["start", "play"])
@@ -399,7 +399,7 @@ def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_measurements_are_whole_and_of_todays_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was being written when a run ended is measured again, and what no scenario has any more is removed."""
+    """A file that was being written when a run ended does not count, and those that no scenario has are removed."""
     running = object.__new__(broker.MutableBroker)
 
     def command(_self: object, _word: str, path: str) -> None:

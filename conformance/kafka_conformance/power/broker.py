@@ -407,7 +407,7 @@ class MutantPlayer:
                     self._reaching.setdefault(place, []).append(plain[each.name])
         # What saw mutants of a method goes to the next ones first, so an order is made once for each mutant.
         self._saw: Counter[tuple[str, str]] = Counter()
-        self._not_played: dict[MutantKey, list[RecordedScenario]] = {}
+        self._waiting: dict[MutantKey, list[RecordedScenario]] = {}
         self._running: MutableBroker | None = None
         self._swapping = Lock()
         self._is_ended = False
@@ -517,7 +517,7 @@ class MutantPlayer:
         for each in order[:ALONE]:
             if result := self._result_of(mutant, code, each):
                 return result
-        self._not_played[mutant.key] = order[ALONE:]
+        self._waiting[mutant.key] = order[ALONE:]
         return None
 
     def together(self, group: Iterable[MutantCode]) -> Iterator[tuple[CodeMutant, Path, MutantResult | None]]:
@@ -526,7 +526,7 @@ class MutantPlayer:
         All are in one broker while nothing differs; what differs then is played to each alone.
         """
         unseen = {mutant.class_name: (mutant, code) for mutant, code in group}
-        orders = {name: self._not_played.pop(mutant.key) for name, (mutant, _) in unseen.items()}
+        orders = {name: self._waiting.pop(mutant.key) for name, (mutant, _) in unseen.items()}
         ids = {name: {each.id for each in order} for name, order in orders.items()}
         every = {each.id: each for order in orders.values() for each in order}.values()
         left = deque(sorted(every, key=lambda each: (each.is_large, each.cleans)))
