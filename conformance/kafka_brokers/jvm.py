@@ -15,9 +15,10 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Final, Protocol, Self
@@ -495,6 +496,17 @@ def archive_classes(release: Release, flags: Sequence[str], path: Path) -> None:
     with JvmBroker(release, place_here, flags=(*flags, f"-XX:ArchiveClassesAtExit={partial}")) as running:
         running.restart(clean=True)  # the process that ends writes the file
         partial.replace(path)
+
+
+def mapped_classes(release: Release, flags: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """A flag that maps the classes of *release* from a file in *folder*, which is made once; none if it cannot be."""
+    facts = repr((find_java(release), jars.provide(release).name, flags))
+    path = folder / f"classes-{sha256(facts.encode()).hexdigest()[:12]}.jsa"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(NoBroker, OSError):
+            archive_classes(release, flags, path)
+    return (f"-XX:SharedArchiveFile={path}",) if path.is_file() else ()
 
 
 def start_jvm(

@@ -1,16 +1,20 @@
 """Results of mutants: the file of a run resumes, reasons decide the sums, and the page follows from what is kept."""
 
+import json
 import resource
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from msgspec.structs import replace
 
+from kafka_conformance import power
 from kafka_conformance.power import TARGETS, known_target
 from kafka_conformance.power.results import (
     FORMAT,
@@ -142,6 +146,33 @@ def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
         assert [each.status for each in file.known] == ["seen", "hang"]
     header, found = read_mutant_run(path)
     assert (header.corpus, len(found)) == ("cd" * 32, 2)
+
+
+def test_results_of_another_source_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `--again` what is not drawn any more goes, as do classes that changed; without it the file is refused."""
+    path, ran = tmp_path / "run.ndjson", list[CodeMutant]()
+
+    def run(mutants: list[CodeMutant], *options: str) -> Result:
+        def results(chosen: list[CodeMutant]) -> Iterator[MutantResult]:
+            ran[:] = chosen
+            yield from (mutant_result(each, "seen") for each in chosen)
+
+        target = SimpleNamespace(version=lambda: "1", mutants=lambda: mutants, run=results)
+        monkeypatch.setattr(power, "open_target", lambda _name: target)
+        arguments = ["java-client", "--json", "--sample", "4", "--out", str(path), *options]
+        return CliRunner().invoke(kafkaproof, ["power", "mutants", *arguments])
+
+    old = [mutant(1), mutant(2), mutant(3, "org.example.Record"), mutant(4, "org.example.Header")]
+    assert run(old).exit_code == 0
+    new = [mutant(1), replace(mutant(2), description="- became +"), *old[2:]]
+    refused = run(new)
+    assert (refused.exit_code, "--again keeps the others" in refused.output) == (2, True)
+    assert json.loads(run(new, "--again").stdout)["mutants"] == 4
+    assert sorted(each.line for each in ran) == [1, 2]  # all of their class
+    new[2] = mutant(9, "org.example.Record")
+    assert json.loads(run(new, "--again").stdout)["mutants"] == 4
+    assert [each.line for each in ran] == [9]
+    assert {each.line for each in read_mutant_run(path)[1]} == {1, 2, 4, 9}
 
 
 def test_full_disk_loses_no_result(tmp_path: Path) -> None:

@@ -1,21 +1,22 @@
 """The target `java-broker`: which scenarios a mutant gets, and what a real broker with a mutant answers."""
 
+import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.scenarios.recorder import RecordedScenario, ScenarioRequest
-from kafka_conformance.power import CoverageTarget, broker, open_target
+from kafka_conformance.power import CoverageTarget, broker, open_target, side_by_side
 from kafka_conformance.power.broker import (
     AFTER,
+    ALONE,
     CLASSES,
-    FIRST_LIMIT,
     MOST_CLEANED,
     MOST_SCENARIOS,
     SILENCE,
@@ -23,12 +24,11 @@ from kafka_conformance.power.broker import (
     JavaBroker,
     MutantPlayer,
     PlayOutcome,
-    ReachedLines,
     expected_scenarios,
     measure_scenarios,
 )
-from kafka_conformance.power.java import BROKER_RECIPE, JavaTools
-from kafka_conformance.power.results import CodeMutant, MethodCoverage
+from kafka_conformance.power.java import BROKER_RECIPE, FIRST_LIMIT, JavaTools, ReachedLines, covered_lines
+from kafka_conformance.power.results import CodeMutant
 from kafka_corpus.scenario import Clean, Fetch, Restart, Scenario, Step, StepAnswer
 
 VALIDATOR, STATE, CLEANER = (
@@ -198,9 +198,77 @@ def test_mutants_of_different_classes_play_together(monkeypatch: pytest.MonkeyPa
     playing = player(scenarios, *(reaches(each, name, 1) for each in scenarios for name in (STATE, CLEANER)))
     group = [(mutant(STATE, 1), Path("mutant-state")), (mutant(CLEANER, 1), Path("mutant-cleaner"))]
 
+    assert [playing.alone(*each) for each in group] == [None, None]
     found = {each.class_name: result and (result.status, result.cases) for each, _, result in playing.together(group)}
     assert found == {STATE: ("seen", (bad.id,)), CLEANER: None}
     assert rounds[0] == ["mutant-cleaner", "mutant-state"]
+
+
+def test_a_mutant_gets_each_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mutants of the method that are seen while one waits change none of its scenarios."""
+    scenario_ids: list[str] = []
+
+    class Noting(StandIn):
+        def play(self, scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+            scenario_ids.append(scenario.id)
+            return PlayOutcome("", 0.1, limit)
+
+        def differing(self, left: deque[RecordedScenario]) -> list[RecordedScenario]:
+            scenario_ids.extend(each.id for each in left)
+            return super().differing(left)
+
+    monkeypatch.setattr(broker, "MutableBroker", lambda _tools: Noting([]))
+    scenarios = [expected(f"a.many[{at}]", Fetch()) for at in range(2 * ALONE)]
+    playing = player(scenarios, *(reaches(each, VALIDATOR, 1) for each in scenarios))
+    waiting = mutant(VALIDATOR, 1), Path("mutant")
+
+    assert playing.alone(*waiting) is None
+    last = playing.in_order(waiting[0])[-1]
+    playing._saw[waiting[0].method, last.id] += 1
+    assert [result for *_, result in playing.together([waiting])] == [None]
+    assert sorted(scenario_ids) == sorted(each.id for each in scenarios)
+
+
+@pytest.mark.parametrize("place", ["start", "play"])
+def test_no_broker_outlives_a_run(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run ends while a broker starts, or is started again by a scenario: neither is left."""
+    is_there = Event()
+
+    def wait(is_done: Callable[[], bool]) -> None:
+        is_there.set()
+        end = time.monotonic() + 5
+        while not is_done() and time.monotonic() < end:
+            time.sleep(0.001)
+
+    class Process(StandIn):
+        runs = True
+
+        def close(self) -> None:
+            self.runs = False
+
+        def play(self, _scenario: RecordedScenario, limit: float = FIRST_LIMIT) -> PlayOutcome:
+            if place == "play":
+                wait(lambda: not self.runs)
+                self.runs = True
+            return PlayOutcome("", 0.1, limit)
+
+    started: list[Process] = []
+
+    def start(_tools: JavaTools) -> StandIn:
+        if place == "start":
+            wait(lambda: playing._is_ended)
+        started.append(Process([]))
+        return started[-1]
+
+    monkeypatch.setattr(broker, "MutableBroker", start)
+    scenario = expected("a.one", Fetch())
+    playing = player([scenario], reaches(scenario, VALIDATOR, 10))
+    found = side_by_side([playing], deque((mutant(VALIDATOR, line), Path("mutant")) for line in (1, 10)))
+
+    assert next(found).status == "not-reached"
+    assert is_there.wait(5)
+    found.close()
+    assert [each.runs for each in started] == [False]
 
 
 @pytest.mark.parametrize(
@@ -258,6 +326,48 @@ def test_mutants_of_different_classes_restart_together(monkeypatch: pytest.Monke
 def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each mutant gets partitions of its own after one restart; what differs counts if it does not without a mutant."""
     one, two = expected("a.one", Restart()), expected("a.two", Restart())
+    started = start_prepared(
+        monkeypatch, lambda running, each: each is two and (bool(running.mutants) or bool(without))
+    )
+    playing = player([one, two], reaches(one, CLEANER, 1, 2), reaches(two, CLEANER, 2))
+
+    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in (1, 2)])
+    assert {each.line: (each.status, each.cases) for each in found} == {
+        1: ("same-replies", ()),
+        2: (status, ("a.two",) if status == "seen" else ()),
+    }
+    assert len(started) == 2
+
+
+@pytest.mark.parametrize("damaging", ["mutant-1", "mutant-2", "mutant-3"])
+def test_a_mutant_that_damages_a_broker_shows_in_no_other(damaging: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the damage all scenarios differ, with other mutants and without one; those count that do so by themselves.
+
+    The first mutant is seen before, the fourth after the damage; the others differ in nothing that is played.
+    """
+    scenarios = [expected("a.one", Restart()), expected("a.two", Restart())]
+    damaged: set[int] = set()
+
+    def differs(running: StandIn, scenario: RecordedScenario) -> bool:
+        names = [each.name for each in running.mutants]
+        is_right = id(running) not in damaged
+        if damaging in names:
+            damaged.add(id(running))
+        return not is_right or (scenario is scenarios[1] and names in (["mutant-1"], ["mutant-4"]))
+
+    started = start_prepared(monkeypatch, differs)
+    lines = range(1, 6)
+    playing = player(scenarios, *(reaches(each, CLEANER, *lines) for each in scenarios))
+
+    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in lines])
+    assert {each.line for each in found if each.status == "seen"} == {1, 4}
+    assert len(started) > 2
+
+
+def start_prepared(
+    monkeypatch: pytest.MonkeyPatch, differs: Callable[[StandIn, RecordedScenario], bool]
+) -> list[StandIn]:
+    """Have brokers start that prepare scenarios, in which what follows a restart *differs*; those that were started."""
     started: list[StandIn] = []
 
     class Prepared(StandIn):
@@ -269,19 +379,9 @@ def test_what_follows_a_restart_is_prepared(without: str, status: str, monkeypat
         started[-1].broker.client = nullcontext
         return started[-1]
 
-    def differs(_runner: SimpleNamespace, scenario: RecordedScenario) -> str:
-        return ("error 56" if started[-1].mutants else without) if scenario is two else ""
-
     monkeypatch.setattr(broker, "MutableBroker", start)
-    monkeypatch.setattr(broker, "_rest_differs", differs)
-    playing = player([one, two], reaches(one, CLEANER, 1, 2), reaches(two, CLEANER, 2))
-
-    found = playing.after_restarts([(mutant(CLEANER, line), Path(f"mutant-{line}")) for line in (1, 2)])
-    assert {each.line: (each.status, each.cases) for each in found} == {
-        1: ("same-replies", ()),
-        2: (status, ("a.two",) if status == "seen" else ()),
-    }
-    assert len(started) == 1
+    monkeypatch.setattr(broker, "_rest_differs", lambda _, each: "error 56" if differs(started[-1], each) else "")
+    return started
 
 
 def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +396,32 @@ def test_differing_scenarios_run_several_at_once(monkeypatch: pytest.MonkeyPatch
     found = [[each.id for each in running.differing(left)] for _ in range(3)]
     assert found == [["a.case[1]"], ["a.case[2]"], ["a.case[4]"]]
     assert len(left) == 1
+
+
+def test_measurements_are_whole_and_of_todays_scenarios(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that was being written when a run ended does not count, and those that no scenario has are removed."""
+    running = object.__new__(broker.MutableBroker)
+
+    def command(_self: object, _word: str, path: str) -> None:
+        Path(path).write_bytes(b"half of it")
+        raise NoBroker("it ended")
+
+    monkeypatch.setattr(broker.MutableBroker, "_command", command)
+    monkeypatch.setattr(broker, "KEPT", tmp_path)
+    monkeypatch.setattr(broker, "measure_scenarios", lambda *_: None)
+    monkeypatch.setattr(JavaTools, "lines", lambda *_: [])
+    scenario = expected("a.one", Fetch())
+    broker.covered_by(NOWHERE, [scenario])
+    (folder,) = tmp_path.iterdir()
+    whole, other, half = (folder / f"{name}.exec" for name in (scenario.digest, "ab" * 32, "half"))
+    with pytest.raises(NoBroker):
+        running.measure(half)
+    assert not half.exists()
+    whole.write_bytes(b"all")
+    other.write_bytes(b"of another corpus")
+    assert broker.covered_by(NOWHERE, [scenario]) == ([], [])
+    assert len(list(folder.glob("*.ndjson"))) == 1
+    assert [each.name for each in folder.iterdir() if each.suffix not in (".ndjson", "")] == [whole.name]
 
 
 def test_scenarios_are_those_of_brokers() -> None:
@@ -326,8 +452,7 @@ def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
     scenarios = [each for each in expected_scenarios() if each.id.startswith("produce_timestamps.")][:12]
     measure_scenarios(target.tools, scenarios, tmp_path)
     lines = target.tools.lines("BrokerCoverage", str(tmp_path), *CLASSES)
-    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith('{"name"')]
-    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith('{"name"')]
+    reached, methods = covered_lines(map(str.encode, lines))
     assert any(each.class_name == VALIDATOR and 0 < each.covered < each.branches for each in methods)
 
     mutants = [

@@ -61,7 +61,9 @@ def power_group() -> None:
     "--out", "path", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help=f"Results, one line a mutant; a run that was stopped resumes.  [default: {DEFAULT_OUT}/TARGET.ndjson]",
 )  # fmt: skip
-@click.option("--again", is_flag=True, help="FILE may be of an older corpus: what that saw is seen, others run again.")
+@click.option(
+    "--again", is_flag=True, help="FILE may be of an older corpus or source: what is seen stays, others run again."
+)
 @keep_option
 @json_option
 def run_mutants(
@@ -82,6 +84,7 @@ def run_mutants(
     header = MutantRunHeader(
         format=results.FORMAT, target=target, version=opened.version(), corpus=corpus_hash(),
         population=len(candidates), sample=len(chosen) if len(chosen) < len(candidates) else 0, seed=seed, only=only,
+        sources=results.source_digests(candidates),
     )  # fmt: skip
     path = path or Path(DEFAULT_OUT) / f"{target}{results.SUFFIX}"
     found = _run(opened, path, header, chosen, again=again)
@@ -101,7 +104,7 @@ def _run(
 ) -> list[MutantResult]:
     """Every result, those of an earlier run included."""
     with (
-        _usage(lambda: results.MutantFile(path, header, again=again)) as file,
+        _usage(lambda: results.MutantFile(path, header, again=again, chosen=chosen)) as file,
         progress(header.target, "not seen", "mutants") as report,
     ):
         done = {each.key for each in file.known}

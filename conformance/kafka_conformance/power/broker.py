@@ -8,6 +8,7 @@ agent says which lines each scenario reaches, so a mutant gets only those that c
 
 from __future__ import annotations
 
+import fcntl
 import random
 import socket
 import tempfile
@@ -17,18 +18,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import Final, Self, TextIO
 
 import msgspec
 
-from kafka_brokers import jars, jvm
 from kafka_brokers.interface import Broker, NoBroker
-from kafka_brokers.jvm import HOST, JvmBroker
-from kafka_brokers.releases import find_release
+from kafka_brokers.jvm import HOST
 from kafka_brokers.scenarios.disk import ON_DISK
 from kafka_brokers.scenarios.recorder import (
     AnswerFile,
@@ -40,19 +40,31 @@ from kafka_brokers.scenarios.recorder import (
     recorded_scenarios,
 )
 from kafka_brokers.scenarios.runner import CannotPlay, Fresh, ScenarioRunner, WaitLimits
-from kafka_brokers.wire import Client, WireError
-from kafka_conformance.judge.reach import CONFIG
-from kafka_conformance.power import side_by_side
-from kafka_conformance.power.java import JavaTools, broker_tools
+from kafka_brokers.wire import WireError
+from kafka_conformance.power import of_different_classes, side_by_side
+from kafka_conformance.power.java import (
+    FIRST_LIMIT,
+    KEPT,
+    MOST_STARTS,
+    QUIET_LIMIT,
+    SURE_LIMIT,
+    JavaTools,
+    QuietBroker,
+    ReachedLines,
+    archived_classes,
+    broker_tools,
+    covered_lines,
+)
 from kafka_conformance.power.results import (
     MOST_CASES,
+    SEEN,
     CodeMutant,
     MethodCoverage,
     MutantCode,
+    MutantKey,
     MutantResult,
     MutantStatus,
     mutant_result,
-    of_different_classes,
 )
 from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import NEWEST_RELEASE, Dump
@@ -67,8 +79,6 @@ CLASSES: Final = (
     *(_RECORD + name for name in ("MemoryRecords", "MemoryRecords$RecordFilter")),
 )
 BROKER_OPS: Final = tuple(op for op in OPS if op not in CODEC_OPS)
-# Seconds for a request, a marker, or the cleaner: at first, in a start with a mutant, and before time is ruled out.
-FIRST_LIMIT, QUIET_LIMIT, SURE_LIMIT = 4.0, 10.0, 12.0
 AGENT_LIMIT: Final = 30.0
 # Partitions of a broker that is replaced by a new one: each has index files in memory.
 MOST_PARTITIONS: Final = 2_000
@@ -89,30 +99,11 @@ BROKERS: Final = 2
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # What these write before a restart, and read when a broker starts, shows after it.
 STATEFUL: Final = frozenset(_LOG + name for name in _STATEFUL)
-# Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
-MOST_STARTS: Final = 30
 # Names of measurements: of a start, in which a broker recovers the logs of all scenarios, and of what follows it.
 START: Final = "start-"
 AFTER: Final = "after-"
 MEASURED: Final = ".exec"
 SILENCE: Final = "no answer"
-# Measurements, and an archive of classes.
-KEPT: Final = jars.cache_directory().parent / "power"
-# A broker that runs for minutes only: the first compiler is enough.
-QUICK: Final = ("-XX:TieredStopAtLevel=1",)
-
-
-@cache
-def archived_classes() -> tuple[str, ...]:
-    """A flag for Java that maps a broker's classes from a file, with which it starts sooner; the file is made once."""
-    release = find_release(NEWEST_RELEASE)
-    facts = repr((jvm.find_java(release), jars.provide(release).name, QUICK))
-    path = KEPT / f"classes-{sha256(facts.encode()).hexdigest()[:12]}.jsa"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(NoBroker, OSError):
-            jvm.archive_classes(release, QUICK, path)
-    return (f"-XX:SharedArchiveFile={path}",) if path.is_file() else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,37 +118,6 @@ class PlayOutcome:
     def waited(self) -> bool:
         """Whether something may have taken too long."""
         return self.differs is SILENCE or self.seconds >= self.limit
-
-
-class QuietBroker(JvmBroker):
-    """A broker whose clients wait `limit` seconds, and which calls `after_start` when it has been started again."""
-
-    limit = QUIET_LIMIT
-    starts_left = MOST_STARTS
-
-    def __init__(self, flags: Sequence[str]) -> None:
-        """Start it with *flags* for Java."""
-        self.after_start: Callable[[], None] | None = None
-        flags = (*QUICK, *archived_classes(), *flags)
-        super().__init__(find_release(NEWEST_RELEASE), jvm.place_here, config=CONFIG, flags=flags)
-
-    def client(self) -> Client:
-        """A new connection to it."""
-        return Client(self.bootstrap, time_limit=self.limit, ranges=self._release.versions)
-
-    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
-        """As `JvmBroker`, with more time than a mutant gets."""
-        with Client(self.bootstrap, time_limit=SURE_LIMIT, ranges=self._release.versions) as client:
-            client.create_topics(topics, config)
-
-    def restart(self, *, clean: bool = False) -> None:
-        """As `JvmBroker`, but not more often than `MOST_STARTS`."""
-        if not self.starts_left:
-            raise NoBroker("the broker was started too often")
-        self.starts_left -= 1
-        super().restart(clean=clean)
-        if self.after_start is not None:
-            self.after_start()
 
 
 class MutableBroker:
@@ -266,8 +226,10 @@ class MutableBroker:
         return sum(each.taken for each in self._partitions) > MOST_PARTITIONS
 
     def measure(self, path: Path) -> None:
-        """Write what was covered since the last call to *path*."""
-        self._command("cover", str(path))
+        """Write what was covered since the last call to *path*, as a whole or not at all."""
+        partial = path.with_name(f"{path.name}.partial")
+        self._command("cover", str(partial))
+        partial.replace(path)
 
     def _command(self, *words: str) -> None:
         port = int((self.folder / "port").read_text(encoding="utf-8"))
@@ -338,17 +300,6 @@ def play_restarts(
             yield by_id[line.id], line.skipped or by_id[line.id].difference(line.steps)
 
 
-class ReachedLines(msgspec.Struct, frozen=True):
-    """Lines of one class that a scenario reaches.
-
-    `name` is the digest of a plain scenario, `AFTER` and that of one with a restart, or begins with `START`.
-    """
-
-    name: str
-    class_name: str
-    lines: tuple[int, ...]
-
-
 def measure_scenarios(tools: JavaTools, scenarios: Sequence[RecordedScenario], folder: Path) -> None:
     """Play *scenarios* with JaCoCo's agent, but for those of which *folder* has a file.
 
@@ -396,17 +347,27 @@ def covered_by(
 ) -> tuple[list[ReachedLines], list[MethodCoverage]]:
     """Lines that each of *scenarios* reaches, and branches by method that they take.
 
-    What was measured of a scenario is kept, so only those that are new or changed are played.
+    What was measured of a scenario is kept, so only those that are new or changed are played; what no scenario has is
+    removed.  Another run that measures is waited for.
 
     Raises:
         NoBroker: the broker or a Java program cannot be started.
     """
     folder = KEPT / f"java-broker-{sha256(repr((NEWEST_RELEASE, CLASSES)).encode()).hexdigest()[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _covered_in(folder, tools, scenarios)
+
+
+def _covered_in(
+    folder: Path, tools: JavaTools, scenarios: Sequence[RecordedScenario]
+) -> tuple[list[ReachedLines], list[MethodCoverage]]:
     measure_scenarios(tools, scenarios, folder)
     names = {each.digest for each in _plain(scenarios)} | {AFTER + each.digest for each in _restarting(scenarios)}
     prefix = _start_prefix(each for each in _restarting(scenarios) if each.can_be_prepared())
-    found = [each for each in folder.glob(f"*{MEASURED}") if each.stem in names or each.stem.startswith(prefix)]
+    every = list(folder.glob(f"*{MEASURED}"))
+    found = [each for each in every if each.stem in names or each.stem.startswith(prefix)]
     kept = folder / f"{sha256(repr(sorted(each.stem for each in found)).encode()).hexdigest()}.ndjson"
     if not kept.is_file():
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
@@ -416,10 +377,9 @@ def covered_by(
             partial = Path(scratch) / kept.name
             partial.write_text("\n".join(tools.lines("BrokerCoverage", scratch, *CLASSES)), encoding="utf-8")
             partial.replace(kept)
-    lines = kept.read_bytes().splitlines()
-    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith(b'{"name"')]
-    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith(b'{"name"')]
-    return reached, methods
+    for path in {*every, *folder.glob("*.ndjson"), *folder.glob("*.partial")} - {*found, kept}:
+        path.unlink()
+    return covered_lines(kept.read_bytes().splitlines())
 
 
 class MutantPlayer:
@@ -445,30 +405,44 @@ class MutantPlayer:
                     self._after.setdefault(place, []).append(after[each.name])
                 else:
                     self._reaching.setdefault(place, []).append(plain[each.name])
-        # What saw mutants of a method goes to the next ones first.
+        # What saw mutants of a method goes to the next ones first, so an order is made once for each mutant.
         self._saw: Counter[tuple[str, str]] = Counter()
+        self._waiting: dict[MutantKey, list[RecordedScenario]] = {}
         self._running: MutableBroker | None = None
+        self._swapping = Lock()
         self._is_ended = False
+        self._ended: MutableBroker | None = None
 
     def close(self) -> None:
         """End the broker; another is started where one is needed."""
-        if self._running is not None:
-            self._running.close()
-            self._running = None
+        if running := self._swap(None):
+            running.close()
+
+    def _swap(self, started: MutableBroker | None) -> MutableBroker | None:
+        with self._swapping:
+            before, self._running = self._running, started
+        return before
 
     def end(self) -> None:
-        """End the broker for good, also from another thread: whatever plays then raises `NoBroker`."""
+        """End the broker for good, also from another thread: whatever plays then raises `NoBroker`.
+
+        A second call, when nothing plays any more, ends what was being started during the first.
+        """
         self._is_ended = True
-        self.close()
+        self._ended = running = self._swap(None) or self._ended
+        if running is not None:
+            running.close()
 
     def _broker(self) -> MutableBroker:
-        if self._is_ended:
-            raise NoBroker("the run has ended")
-        if self._running is not None and self._running.is_worn():
+        if (running := self._running) is not None and running.is_worn():
             self.close()
-        if self._running is None:
-            self._running = MutableBroker(self._tools)
-        return self._running
+            running = None
+        if running is None and not self._is_ended:
+            self._swap(running := MutableBroker(self._tools))
+        if running is None or self._is_ended:
+            self.close()  # also one that `end` could not know
+            raise NoBroker("the run has ended")
+        return running
 
     def _only(self, codes: Mapping[str, Path]) -> MutableBroker:
         """A broker with *codes* in place of the classes of that name, and with no other mutant."""
@@ -539,18 +513,20 @@ class MutantPlayer:
 
     def alone(self, mutant: CodeMutant, code: Path) -> MutantResult | None:
         """The result if one of the first scenarios for *mutant* sees it; None if none does."""
-        for each in self.in_order(mutant)[:ALONE]:
+        order = self.in_order(mutant)
+        for each in order[:ALONE]:
             if result := self._result_of(mutant, code, each):
                 return result
+        self._waiting[mutant.key] = order[ALONE:]
         return None
 
     def together(self, group: Iterable[MutantCode]) -> Iterator[tuple[CodeMutant, Path, MutantResult | None]]:
-        """Each of *group*, which are of different classes, and its result if one of the other scenarios sees it.
+        """Each of *group*, which are of different classes, and its result if a scenario sees it that `alone` left.
 
         All are in one broker while nothing differs; what differs then is played to each alone.
         """
         unseen = {mutant.class_name: (mutant, code) for mutant, code in group}
-        orders = {name: self.in_order(mutant)[ALONE:] for name, (mutant, _) in unseen.items()}
+        orders = {name: self._waiting.pop(mutant.key) for name, (mutant, _) in unseen.items()}
         ids = {name: {each.id for each in order} for name, order in orders.items()}
         every = {each.id: each for order in orders.values() for each in order}.values()
         left = deque(sorted(every, key=lambda each: (each.is_large, each.cleans)))
@@ -610,77 +586,94 @@ class MutantPlayer:
     def after_restarts(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after what follows restarts, where the broker starts without a mutant.
 
-        Each mutant gets partitions of its own, on which one broker has played all scenarios up to there.
+        Each mutant gets partitions of its own, on which one broker has played all scenarios up to there.  A mutant may
+        damage that broker for the others, so what differs counts if it does so on a new one, too.
         """
         unseen = {mutant.key: (mutant, code) for mutant, code in mutants}
         for group in _prepared_groups(each for each in self._restarting if each.can_be_prepared()):
             ids = {each.id for each in group}
-            wanted = {
-                key: [each for each in self._after[mutant.class_name, mutant.line] if each.id in ids]
+            left = {
+                key: deque(each for each in self._after[mutant.class_name, mutant.line] if each.id in ids)
                 for key, (mutant, _) in unseen.items()
             }
-            left = [key for key in unseen if wanted[key]]
-            while left:
-                chunk, left = left[:COPIES], left[COPIES:]
-                found = self._prepared_results([unseen[key] for key in chunk], [wanted[key] for key in chunk])
-                for result in found:
-                    del unseen[result.key]
-                    yield result
+            while chunk := [each for key, each in unseen.items() if left[key]][:COPIES]:
+                for mutant, code, scenario in self._differing_after(chunk, left):
+                    result = self._repeated(mutant, code, scenario) if scenario else self.restarted(mutant, code)
+                    if result is None:  # it differs without a mutant, too
+                        left = {key: deque(each for each in some if each != scenario) for key, some in left.items()}
+                    elif result.status in SEEN:
+                        del unseen[mutant.key]
+                        yield result
         yield from (mutant_result(mutant, "same-replies") for mutant, _ in unseen.values())
 
-    def _prepared_results(
-        self, mutants: Sequence[MutantCode], wanted: Sequence[Sequence[RecordedScenario]]
-    ) -> Iterator[MutantResult]:
-        """The results of those of *mutants* that one of their *wanted* scenarios sees after its last restart."""
-        scenarios = list({each.id: each for several in wanted for each in several}.values())
+    def _differing_after(
+        self, mutants: Sequence[MutantCode], left: Mapping[MutantKey, deque[RecordedScenario]]
+    ) -> list[tuple[CodeMutant, Path, RecordedScenario | None]]:
+        """Those of *mutants* of which a scenario in *left* differs, with that one; with None if the broker is lost.
+
+        What is played is taken from *left*.  If a scenario then differs without a mutant, other mutants keep theirs.
+        """
+        scenarios = list({each.id: each for mutant, _ in mutants for each in left[mutant.key]}.values())
         try:
             running = self._only({})
             running.broker.starts_left = MOST_STARTS
             plain, *copies = running.prepared(scenarios, 1 + len(mutants))
         except (CannotPlay, NoBroker, WireError, OSError):
             self.close()
-            yield from self._alone_from_the_start(mutants)
-            return
-        right: dict[str, bool] = {}  # whether a scenario is answered as recorded without a mutant
-        for at, ((mutant, code), runners) in enumerate(zip(mutants, copies, strict=True)):
+            for mutant, _ in mutants:
+                left[mutant.key].clear()
+            return [(*each, None) for each in mutants]
+        found: list[tuple[CodeMutant, Path, RecordedScenario | None]] = []
+        for (mutant, code), runners in zip(mutants, copies, strict=True):
+            scenario = None
             try:
-                seen = self._seen_after(running, {mutant.class_name: code}, wanted[at], runners, plain, right)
+                scenario = self._first_after(running, {mutant.class_name: code}, left[mutant.key], runners)
+                once = [scenario] if scenario and scenario.id in plain else []
+                is_usable = not once or self._first_after(running, {}, deque(once), plain) is None
+                plain = {name: runner for name, runner in plain.items() if scenario is None or name != scenario.id}
             except (NoBroker, WireError, OSError):
-                self.close()  # the broker is lost, and with it what was prepared
-                yield from self._alone_from_the_start(mutants[at:])
-                return
-            if seen:
-                yield mutant_result(mutant, "seen", [seen])
+                is_usable = False
+                if scenario is None:
+                    left[mutant.key].clear()
+                    found.append((mutant, code, None))
+            if scenario:
+                found.append((mutant, code, scenario))
+            if not is_usable:
+                break
         self.close()
+        return found
 
-    def _seen_after(
+    def _first_after(
         self,
         running: MutableBroker,
         codes: Mapping[str, Path],
-        scenarios: Iterable[RecordedScenario],
+        left: deque[RecordedScenario],
         runners: Mapping[str, ScenarioRunner],
-        plain: Mapping[str, ScenarioRunner],
-        right: dict[str, bool],
-    ) -> str:
-        """The id of the first of *scenarios* that sees the mutant, or an empty string."""
-        unchanged = {name: self._code / f"{name}.class" for name in {*running.replaced, *codes}}
-        running.replace({**unchanged, **codes})
+    ) -> RecordedScenario | None:
+        """Take scenarios from *left* and play what follows their last restart, until one differs; that one."""
+        running.replace({name: self._code / f"{name}.class" for name in running.replaced} | dict(codes))
         with running.broker.client() as client:
-            for each in scenarios:
-                runners[each.id].client = client
-                if _rest_differs(runners[each.id], each):
-                    if each.id not in right:
-                        running.replace(unchanged)
-                        with running.broker.client() as plain[each.id].client:
-                            right[each.id] = not _rest_differs(plain[each.id], each)
-                        running.replace(codes)
-                    if right[each.id]:
-                        return each.id
-        return ""
+            while left:
+                scenario = left.popleft()
+                runners[scenario.id].client = client
+                if _rest_differs(runners[scenario.id], scenario):
+                    return scenario
+        return None
 
-    def _alone_from_the_start(self, mutants: Iterable[MutantCode]) -> Iterator[MutantResult]:
-        results = (self.restarted(*each) for each in mutants)
-        yield from (each for each in results if each.status != "same-replies")
+    def _repeated(self, mutant: CodeMutant, code: Path, scenario: RecordedScenario) -> MutantResult | None:
+        """The result of *scenario* on a new broker; None if it is not answered as recorded without a mutant either."""
+        try:
+            running = self._only({})
+            plain, changed = running.prepared([scenario], 2)
+            if self._first_after(running, {}, deque([scenario]), plain):
+                return None
+            differs = self._first_after(running, {mutant.class_name: code}, deque([scenario]), changed)
+        except (CannotPlay, NoBroker, WireError, OSError):
+            self.close()
+            return self.restarted(mutant, code, [scenario])
+        finally:
+            self.close()
+        return mutant_result(mutant, "seen", [scenario.id]) if differs else mutant_result(mutant, "same-replies")
 
     def restarted_together(self, mutants: Sequence[MutantCode]) -> Iterator[MutantResult]:
         """The results after scenarios with a restart, in which the broker starts with mutants.
@@ -785,7 +778,7 @@ class JavaBroker:
             todo = deque((each, code[each.key]) for each in mutants)
             yield from side_by_side(players, todo)
 
-    def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[tuple[str, str, int, str, int], Path]:
+    def class_files(self, mutants: Iterable[CodeMutant], folder: Path) -> dict[MutantKey, Path]:
         """The class file of each of *mutants*, by key, in *folder*, beside those of the unchanged classes."""
         numbers = {each.key: number for number, each in enumerate(self.mutants())}
         wanted = [each.key for each in mutants]

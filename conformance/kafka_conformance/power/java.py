@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, Final
@@ -23,8 +23,11 @@ import msgspec
 
 from kafka_brokers import jars, jvm
 from kafka_brokers.interface import NoBroker
+from kafka_brokers.jvm import JvmBroker
 from kafka_brokers.releases import find_release
+from kafka_brokers.wire import Client
 from kafka_conformance.judge.observation import Garbled
+from kafka_conformance.judge.reach import CONFIG
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.power.results import CodeMutant, MethodCoverage, MutantResult, mutant_result
 from kafka_conformance.runner.requests import observe_reply, request_for, single_line
@@ -271,6 +274,53 @@ BROKER_RECIPE: Final = BuildRecipe(
 )
 
 
+# Seconds for a request, a marker, or the cleaner: at first, in a start with a mutant, and before time is ruled out.
+FIRST_LIMIT, QUIET_LIMIT, SURE_LIMIT = 4.0, 10.0, 12.0
+# Starts of one broker.  Scenarios that restart it share some fifteen, and are played one by one after a failure.
+MOST_STARTS: Final = 30
+# Measurements, and an archive of classes.
+KEPT: Final = jars.cache_directory().parent / "power"
+# A broker that runs for minutes only: the first compiler is enough.
+QUICK: Final = ("-XX:TieredStopAtLevel=1",)
+
+
+@cache
+def archived_classes() -> tuple[str, ...]:
+    """A flag for Java that maps a broker's classes from a file, with which it starts sooner."""
+    return jvm.mapped_classes(find_release(NEWEST_RELEASE), QUICK, KEPT)
+
+
+class QuietBroker(JvmBroker):
+    """A broker whose clients wait `limit` seconds, and which calls `after_start` when it has been started again."""
+
+    limit = QUIET_LIMIT
+    starts_left = MOST_STARTS
+
+    def __init__(self, flags: Sequence[str]) -> None:
+        """Start it with *flags* for Java."""
+        self.after_start: Callable[[], None] | None = None
+        flags = (*QUICK, *archived_classes(), *flags)
+        super().__init__(find_release(NEWEST_RELEASE), jvm.place_here, config=CONFIG, flags=flags)
+
+    def client(self) -> Client:
+        """A new connection to it."""
+        return Client(self.bootstrap, time_limit=self.limit, ranges=self._release.versions)
+
+    def create_topics(self, topics: Mapping[str, int], config: Mapping[str, str] | None = None) -> None:
+        """As `JvmBroker`, with more time than a mutant gets."""
+        with Client(self.bootstrap, time_limit=SURE_LIMIT, ranges=self._release.versions) as client:
+            client.create_topics(topics, config)
+
+    def restart(self, *, clean: bool = False) -> None:
+        """As `JvmBroker`, but not more often than `MOST_STARTS`."""
+        if not self.starts_left:
+            raise NoBroker("the broker was started too often")
+        self.starts_left -= 1
+        super().restart(clean=clean)
+        if self.after_start is not None:
+            self.after_start()
+
+
 @dataclass(frozen=True, slots=True)
 class JavaTools:
     """The built Java programs: the agent's jar, and the class path of the others."""
@@ -298,3 +348,23 @@ def broker_tools() -> JavaTools:
         raise CannotRun(f"the mutants of java-broker cannot be built: {error}") from error
     (agent,) = (built / "lib").glob("org.jacoco.agent-*.jar")
     return JavaTools(built / "agent.jar", f"{built / 'classes'}:{built / 'lib' / '*'}", agent)
+
+
+class ReachedLines(msgspec.Struct, frozen=True):
+    """Lines of one class that a scenario reaches.
+
+    `name` is the digest of a plain scenario, or `broker.AFTER` and that of one with a restart, or begins with
+    `broker.START`.
+    """
+
+    name: str
+    class_name: str
+    lines: tuple[int, ...]
+
+
+def covered_lines(output: Iterable[bytes]) -> tuple[list[ReachedLines], list[MethodCoverage]]:
+    """Lines that scenarios reach, and branches by method, from the lines that `BrokerCoverage` writes."""
+    lines = list(output)
+    reached = [msgspec.json.decode(line, type=ReachedLines) for line in lines if line.startswith(b'{"name"')]
+    methods = [msgspec.json.decode(line, type=MethodCoverage) for line in lines if not line.startswith(b'{"name"')]
+    return reached, methods

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -42,6 +43,10 @@ SURVIVING: Final = frozenset({"survived", "same-replies"})
 ReasonKind = Literal["equivalent", "hole"]
 
 
+# The identity of a mutant in one release: class, method, line, mutator, index.
+MutantKey = tuple[str, str, int, str, int]
+
+
 class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One change of one implementation.
 
@@ -62,24 +67,13 @@ class CodeMutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     description: str
 
     @property
-    def key(self) -> tuple[str, str, int, str, int]:
-        """The identity of the mutant in one release."""
+    def key(self) -> MutantKey:
+        """See `MutantKey`."""
         return self.class_name, self.method, self.line, self.mutator, self.index
 
 
 # A mutant and the file of its code.
 MutantCode = tuple[CodeMutant, Path]
-
-
-def of_different_classes(mutants: Iterable[MutantCode]) -> list[list[MutantCode]]:
-    """*mutants* in groups in which each class is there once."""
-    groups: list[dict[str, MutantCode]] = []
-    for mutant, code in mutants:
-        group = next((each for each in groups if mutant.class_name not in each), None)
-        if group is None:
-            groups.append(group := {})
-        group[mutant.class_name] = mutant, code
-    return [list(each.values()) for each in groups]
 
 
 class MutantResult(CodeMutant, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -111,6 +105,7 @@ class MutantRunHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
         sample: how many of them were drawn; 0 for all.
         seed: of the draw.
         only: the pattern that class names had to match.
+        sources: for each class, the digest of all of its mutants, which a change of its source changes; not kept.
     """
 
     format: str
@@ -121,6 +116,7 @@ class MutantRunHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     sample: int = 0
     seed: int = 0
     only: str = ""
+    sources: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
 class ClassCount(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -161,6 +157,14 @@ def sample_mutants(mutants: Sequence[CodeMutant], count: int, seed: int) -> list
     return drawn[:count] if count else drawn
 
 
+def source_digests(mutants: Iterable[CodeMutant]) -> dict[str, str]:
+    """For each class of *mutants* the digest of all that it has: their places, and what they change."""
+    found: dict[str, Any] = {}
+    for each in mutants:
+        found.setdefault(each.class_name, sha256()).update(_encoder.encode(each))
+    return {name: digest.hexdigest()[:16] for name, digest in sorted(found.items())}
+
+
 def matching_classes(mutants: Iterable[CodeMutant], pattern: str) -> list[CodeMutant]:
     """The mutants of the classes that *pattern* names, with or without their package; all if it is empty."""
     return [each for each in mutants if not pattern or _class_fits(pattern, each.class_name)]
@@ -174,14 +178,18 @@ class MutantFile:
     """The file of a run, a context manager: results are appended, and those of an earlier run are in `known`.
 
     A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
-    what an older corpus saw is seen, since cases are only added, and all other mutants run again.
+    what an older corpus saw is seen, since cases are only added, and all other mutants run again.  Then results go too
+    that are not of a mutant in *chosen*, or of a class whose source changed.
 
     Raises:
-        Unusable: the file is of another run or in use, or a line is broken.
+        Unusable: the file is of another run, of another source or in use, or a line is broken.
     """
 
-    def __init__(self, path: Path, header: MutantRunHeader, *, again: bool = False) -> None:
+    def __init__(
+        self, path: Path, header: MutantRunHeader, *, again: bool = False, chosen: Iterable[CodeMutant] | None = None
+    ) -> None:
         self.path, self.header, self._again = path, header, again
+        self._chosen = None if chosen is None else {(each.key, each.description) for each in chosen}
         self.known: list[MutantResult] = []
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab", buffering=0)
@@ -209,11 +217,16 @@ class MutantFile:
     def _resume(self) -> None:
         data = _content(self.path)
         whole = data[: data.rfind(b"\n") + 1]
-        header, self.known = _parsed(self.path, whole)
-        if self._again and header.corpus != self.header.corpus:
+        header, found = _parsed(self.path, whole)
+        self.known = [each for each in found if self._is_of_source(header, each)]
+        if self._again:
+            if header.corpus != self.header.corpus:
+                self.known = [each for each in self.known if each.status in SEEN]
             header = msgspec.structs.replace(header, corpus=self.header.corpus)
-            self.known = [each for each in self.known if each.status in SEEN]
             whole = b""  # so that the file is written again
+        elif len(self.known) < len(found):
+            raise Unusable(f"{self.path}: has results of mutants of another source; --again keeps the others")
+        header = msgspec.structs.replace(header, sources=self.header.sources)
         same = msgspec.structs.replace(header, sample=self.header.sample)
         if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
@@ -224,6 +237,13 @@ class MutantFile:
                 self._file = partial.open("ab", buffering=0)
                 self._lock()
                 partial.replace(self.path)
+
+    def _is_of_source(self, header: MutantRunHeader, result: MutantResult) -> bool:
+        """Whether *result*, of a file with *header*, is of a mutant of this run and its class is the same as then."""
+        if self._chosen is not None and (result.key, result.description) not in self._chosen:
+            return False
+        then, now = header.sources or {}, self.header.sources or {}
+        return then.get(result.class_name) in (None, now.get(result.class_name))
 
     def append(self, result: MutantResult) -> None:
         """Write one result; it is in the file when this returns."""
@@ -248,7 +268,7 @@ def _content(path: Path) -> bytes:
 
 def _parsed(path: Path, data: bytes) -> tuple[MutantRunHeader, list[MutantResult]]:
     header, lines = _header_and_lines(path, data)
-    found: dict[tuple[str, str, int, str, int], MutantResult] = {}
+    found: dict[MutantKey, MutantResult] = {}
     for number, line in lines:
         try:
             result = _results.decode(line)
@@ -307,7 +327,7 @@ def kept_mutants(header: MutantRunHeader, found: Iterable[MutantResult]) -> Kept
         counts.setdefault(result.class_name, Counter())[result.status] += 1
         if result.status in SURVIVING:
             survivors.append(result)
-    return KeptMutants(header, counts, tuple(survivors))
+    return KeptMutants(msgspec.structs.replace(header, sources=msgspec.UNSET), counts, tuple(survivors))
 
 
 def write_kept_mutants(kept: KeptMutants, path: Path) -> None:
@@ -551,7 +571,7 @@ case differs from that on the unchanged implementation; one that hangs, or ends 
 is **equivalent** if no input shows it, and a **hole** if a case is missing; a reviewer wrote the reason of each. The
 share is that of the mutants seen among those that are not equivalent, and a survivor without a review counts as not
 seen. Mutants on lines that no case runs are counted apart. In the table of a target, the reached mutants that are
-neither seen nor equivalent are its holes; classes of which at most one survives are in one row.
+neither seen nor equivalent are its holes and those not reviewed; classes of which at most one survives are in one row.
 
 `kafkaproof power mutants TARGET` runs the mutants of a target and `kafkaproof power survivors TARGET` lists each
 survivor with its change and reason. `kafkaproof power coverage TARGET` measures branches.

@@ -16,7 +16,7 @@ import java.security.ProtectionDomain;
 import java.util.List;
 
 /**
- * Java agent in a broker: replaces the code of one class while the broker runs, and writes JaCoCo's execution data.
+ * Java agent in a broker: replaces the code of classes while the broker runs, and writes JaCoCo's execution data.
  *
  * The argument is a folder. The file `port` there gets the port for commands. If the file `active` is there, each two
  * lines are a class and a class file that replaces it from the start, so that recovery runs the replaced code too.
