@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from kafka_brokers.interface import Broker
 from kafka_brokers.scenarios.normalize import now_ms
 from kafka_brokers.wire import ConnectionClosed, Produced, TopicPartition, WireError, tables
+from kafka_brokers.wire.connection import Request
 from kafka_fuzz.broker.lanes import (
     BEGINS,
     ENDS,
@@ -197,14 +198,7 @@ class Oracle:
         return LaneRequest(lane, mutant, version, lane.predict(mutant.data, version, now_ms()))
 
     def _produce(self, groups: list[list[LaneRequest]]) -> dict[TopicPartition, Produced | ConnectionClosed]:
-        requests = [
-            self._client.produce_request(
-                {each.lane.where: each.mutant.data for each in group},
-                group[0].version,
-                transactional_id=sender.id if (sender := group[0].lane.sender) else None,
-            )
-            for group in groups
-        ]
+        requests = [self._produce_request(group) for group in groups]
         found: dict[TopicPartition, Produced | ConnectionClosed] = {}
         answers = self._client.exchange(requests, REQUESTS_UNDER_WAY)
         for group in groups:
@@ -216,6 +210,18 @@ class Oracle:
             for each in group:
                 found[each.lane.where] = read[each.lane.where] if read else answer  # type: ignore[assignment]
         return found
+
+    def _produce_request(self, group: list[LaneRequest]) -> Request:
+        """The request for *group*, before which the client may ask for a topic; a lost broker does not answer that."""
+        sender = group[0].lane.sender
+        try:
+            return self._client.produce_request(
+                {each.lane.where: each.mutant.data for each in group},
+                group[0].version,
+                transactional_id=sender.id if sender else None,
+            )
+        except WireError as error:
+            raise BrokerLost(error, group) from error
 
     def _stored(
         self, requests: list[LaneRequest], answers: Mapping[TopicPartition, Produced | ConnectionClosed]
