@@ -229,16 +229,16 @@ class Oracle:
         """Fetch the bytes after the former end of each log that may have grown."""
         looked = [each for each in requests if each.predicted.stored or is_taken(answers[each.lane.where], each.lane)]
         groups = [looked[at : at + PARTITIONS_A_REQUEST] for at in range(0, len(looked), PARTITIONS_A_REQUEST)]
-        fetches = [
-            self._client.fetch_request(
-                {each.lane.where: each.lane.log.log_end_offset for each in group},
-                partition_max_bytes=MOST_FETCHED,
-                max_wait_ms=0,
-            )
-            for group in groups
-        ]
         found: dict[TopicPartition, bytes] = {}
         try:
+            fetches = [
+                self._client.fetch_request(
+                    {each.lane.where: each.lane.log.log_end_offset for each in group},
+                    partition_max_bytes=MOST_FETCHED,
+                    max_wait_ms=0,
+                )
+                for group in groups
+            ]
             for answer in self._client.exchange(fetches, REQUESTS_UNDER_WAY):
                 if isinstance(answer, dict):
                     found |= {where: got.records for where, got in self._client.read_fetched(answer).items()}
