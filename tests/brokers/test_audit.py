@@ -17,7 +17,7 @@ from kafka_pipeline.columnar.scan import runs_in
 from kafka_pipeline.segments.files import Stretch
 from kafka_pipeline.segments.listing import find_segments
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TOPIC = "audited"
 FLIPPED = 200
@@ -60,9 +60,9 @@ def test_what_a_broker_wrote() -> None:
         produced(broker.bootstrap)
         assert broker.data_directory is not None
         folder = broker.data_directory / f"{TOPIC}-0"
-        end = time.monotonic() + 30
+        end = time.monotonic() + 200
         while (report := audited(folder)).counts.numbers["control"] < 4 and time.monotonic() < end:
-            time.sleep(0.1)  # the broker writes markers after the producer's call has returned
+            time.sleep(0.1)  # the broker writes markers after the producer's call has returned, and sends one again after 30 s
         assert report.listed == []
         assert report.counts.numbers["records"] == 5 * 200 + 4 * 31
         assert (report.counts.numbers["control"], report.missing) == (4, 0)

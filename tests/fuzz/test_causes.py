@@ -275,6 +275,21 @@ def test_an_unexpected_end_is_one_of_decompression_in_compressed_entries_only(te
     assert title(b"", "malformed GZP-03") == of_decompression
 
 
+def test_decompression_of_what_names_no_codec_has_a_heading_of_its_own() -> None:
+    """One of an incomplete entry at the end, which no reader takes, is another; the function names a codec, too."""
+    sound, _ = sound_and_broken()
+    compressed = bytes_of_case("v2_batch.empty_batch_with_a_codec[gzip]")
+    refuses = Outcome("mine", "rejects_valid", "gzip: invalid header")
+    inside = Outcome("mine", "rejects_valid", "MemoryError", "mine.codec.lz4_decode")
+
+    def title(outcome: Outcome, data: bytes) -> str:
+        return heading_of(CauseIndex(), outcome, "ok", data).title
+
+    assert title(refuses, sound) == "Decompresses an entry that names no codec"
+    assert title(refuses, sound + compressed[:-1]) == "Decompresses an incomplete entry at the end"
+    assert title(inside, bytes_of_case("compaction.retained_records[lz4-middle]")) == "Refuses valid lz4 data"
+
+
 def refusals(folder: Path, *texts: str) -> dict[str, Smallest]:
     """Findings of a testee that refuses valid gzip data with each of *texts*."""
     (data,) = (case.input for case in load_vectors() if case.id == "v2_batch.empty_batch_with_a_codec[gzip]")

@@ -111,7 +111,7 @@ _DECOMPRESSION: Final = re.compile(
     r"|invalid (?:block type|literal|distance|bit length|stored block|code lengths|window size|magic number)"
     r"|unexpected end of file|end-of-stream marker|corrupt input|(?:frame|stream|block|content) (?:descriptor|checksum)"
     r"|\bunexpected EOF|: EOF$|^EOF|incomplete frame|\bunreachable\b|corruption detected|match offset|\brle symbol"
-    r"|sequence decoder|decompressed size|unexpected block size|end-of-block"
+    r"|sequence decoder|frame header|magic number mismatch|compression code|decompressed size|unexpected block size|end-of-block"
 )
 # Findings of campaigns that took these bytes for valid; the corpus accepts either answer.
 OPEN_TITLE: Final = "Refuses a batch without records that names a codec or has bytes left"
@@ -415,11 +415,21 @@ def _sentence(outcome: Outcome, right: str, data: bytes, traits: FindingTraits) 
         return "Fetches one offset again and again, and reports no error"
     if traits.kind == "rejects_valid":
         text = f"{as_of_testee(outcome).detail} {outcome.why}"
-        if (SAYS_CODEC.search(text) or _DECOMPRESSION.search(text)) and (codec := refused_codec(data, text)):
-            return f"Refuses valid {codec} data"
+        says = SAYS_CODEC.search(f"{text} {outcome.function}") or _DECOMPRESSION.search(text)
+        if says and not broken_rule(data):
+            return _refused_compression(data, f"{text} {outcome.function}")
     if traits.kind == "leaked_exception" and _is_of_decompression(traits.detail, traits.rule, data):
         return "Lets errors of its decompression libraries escape"
     return heading_sentence(outcome, right)
+
+
+def _refused_compression(data: bytes, text: str) -> str:
+    """Valid bytes that an error *text* about decompression refuses, whether a complete entry is compressed or none."""
+    if codec := refused_codec(data, text):
+        return f"Refuses valid {codec} data"
+    if has_compressed_entry(data):
+        return "Decompresses an incomplete entry at the end"
+    return "Decompresses an entry that names no codec"
 
 
 def _is_of_decompression(text: str, rule: str, data: bytes) -> bool:
@@ -440,8 +450,8 @@ def has_compressed_entry(data: bytes) -> bool:
 
 
 def refused_codec(data: bytes, text: str) -> str:
-    """The codec that the *text* of an error names, or that valid *data* has; empty if it has none."""
-    codecs = set() if broken_rule(data) else {batch.compression for batch in _read_batches(data)} - {"none"}
+    """The codec that the *text* of an error names, or that valid *data* has; empty if its entries name none."""
+    codecs = {batch.compression for batch in _read_batches(data)} - {"none"}
     if not codecs:
         return ""
     if named := SAYS_CODEC.search(text):
