@@ -61,8 +61,9 @@ def test_what_a_broker_wrote() -> None:
         assert broker.data_directory is not None
         folder = broker.data_directory / f"{TOPIC}-0"
         end = time.monotonic() + 200
+        # The broker writes markers after the producer's call has returned; it sends a lost one again after 30 s.
         while (report := audited(folder)).counts.numbers["control"] < 4 and time.monotonic() < end:
-            time.sleep(0.1)  # the broker writes markers after the producer's call has returned, and sends one again after 30 s
+            time.sleep(0.1)
         assert report.listed == []
         assert report.counts.numbers["records"] == 5 * 200 + 4 * 31
         assert (report.counts.numbers["control"], report.missing) == (4, 0)

@@ -76,6 +76,7 @@ DEEDS = {
         "__import__('resource').setrlimit(7, (3, 3))",
     ),
 }  # fmt: skip
+LONG = pytest.mark.timeout(600)
 deeds = st.sampled_from(sorted(DEEDS)).flatmap(lambda kind: st.sampled_from(DEEDS[kind]))
 testees: st.SearchStrategy[dict[str, object]] = st.builds(
     dict,
@@ -147,14 +148,19 @@ def attack(folder: Path, cases: list[Case], plan: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "count",
-    [pytest.param(6, id="a few"), pytest.param(200, id="200", marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
+    ("count", "number_of_seed"),
+    [
+        pytest.param(6, 20, id="a few"),
+        *(pytest.param(20, 21 + part, id=f"part {part}", marks=[pytest.mark.slow, LONG]) for part in range(4)),
+    ],
 )
-def test_hostile_testees(tmp_path: Path, small_cases: Callable[[], list[Case]], count: int) -> None:
+def test_hostile_testees(
+    tmp_path: Path, small_cases: Callable[[], list[Case]], count: int, number_of_seed: int
+) -> None:
     """Every case has a line, no exception but `CannotRun` comes out, and no process, descriptor or child is left."""
     cases, number = small_cases(), iter(range(10 * count))
 
-    @seed(20)
+    @seed(number_of_seed)
     @settings(
         max_examples=count, deadline=None, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck), derandomize=False,

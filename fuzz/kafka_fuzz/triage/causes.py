@@ -111,7 +111,8 @@ _DECOMPRESSION: Final = re.compile(
     r"|invalid (?:block type|literal|distance|bit length|stored block|code lengths|window size|magic number)"
     r"|unexpected end of file|end-of-stream marker|corrupt input|(?:frame|stream|block|content) (?:descriptor|checksum)"
     r"|\bunexpected EOF|: EOF$|^EOF|incomplete frame|\bunreachable\b|corruption detected|match offset|\brle symbol"
-    r"|sequence decoder|frame header|magic number mismatch|compression code|decompressed size|unexpected block size|end-of-block"
+    r"|sequence decoder|frame header|magic number mismatch|compression code|decompressed size|unexpected block size"
+    r"|end-of-block"
 )
 # Findings of campaigns that took these bytes for valid; the corpus accepts either answer.
 OPEN_TITLE: Final = "Refuses a batch without records that names a codec or has bytes left"
