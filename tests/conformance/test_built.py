@@ -131,6 +131,18 @@ def test_what_is_no_version(toys: Path, name: str) -> None:
         find_testee(name)
 
 
+def test_a_release_before_the_first_that_can_be_asked_names_another_testee(toys: Path) -> None:
+    """The testee that is named is a variant, for which there is no such bound."""
+    path = toys / "testees" / "toy" / "testee.toml"
+    path.write_text('since = { release = "1.0", before = "toy-second" }\n' + path.read_text())
+    recipe._read_all.cache_clear()
+
+    with pytest.raises(BadConnect, match=r"^toy@0.8: 1.0 is the first release .*; certify toy-second@0.8$"):
+        find_testee("toy@0.8")
+    assert find_testee("toy@1.1") is not None
+    assert find_testee("toy-second@0.8") is not None
+
+
 def test_python_testees_have_versions_too() -> None:
     """Another release of a Python codec is installed into a folder of its own, with the same adapter."""
     known = find_testee("aiokafka-pure@0.11.0")

@@ -41,12 +41,14 @@ MOST: Final = 200
 
 
 def releases(known: KnownTestee, count: int = MOST) -> list[str]:
-    """The releases of *known*'s codec, oldest first; where listing takes long, the last *count* of them.
+    """The releases that *known* can ask, oldest first; where listing takes long, the last *count* of them.
 
     Raises:
         CannotRun: it has no releases, or the tool that lists them cannot be run.
     """
+    first = numbers(known.recipe.since[0]) if known.recipe else ()
     found = sorted({version for text in _published(known, count) if (version := _plain(text))}, key=numbers)
+    found = [version for version in found if numbers(version) >= first]
     if not found:
         raise CannotRun(f"{known.name}: no release of it is known here")
     return found

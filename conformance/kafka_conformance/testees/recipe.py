@@ -81,6 +81,7 @@ class BuildRecipe:
         programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
         versioned: commands before those of *build*, for any other version.
         older: for versions below a bound, commands before those of *build*, and commands in place of *versioned*.
+        since: the first release that *run* can ask, and the testee that asks older ones; empty for all.
         build: commands, run in a copy of the sources; what they leave in `{build}` is kept.
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
@@ -101,15 +102,19 @@ class BuildRecipe:
     run: Command
     versioned: tuple[Command, ...] = ()
     older: tuple[tuple[str, tuple[Command, ...], tuple[Command, ...]], ...] = ()
+    since: tuple[str, str] = ("", "")
     environment: tuple[tuple[str, str], ...] = ()
     project: str = ""
     client: bool = False
     pinned: bool = True
 
     def at(self, version: str) -> BuildRecipe:
-        """The same with another release of the codec.  Raises `RecipeError` if that is no version."""
+        """The same with another release of the codec.  Raises `RecipeError` if that is no version, or below *since*."""
         if not _VERSION.fullmatch(version):
             raise RecipeError(f"{version!r} is no version")
+        first, instead_of_it = self.since
+        if first and numbers(version) < numbers(first):
+            raise RecipeError(f"{first} is the first release with what it asks; certify {instead_of_it}@{version}")
         chosen, commands = self.versioned if version != self.version else (), tuple[Command, ...]()
         for bound, more, instead in self.older:
             if numbers(version) < numbers(bound):
@@ -222,6 +227,7 @@ def _base(given: dict[str, Any], folder: Path) -> BuildRecipe:
         run=_words(given.get("run", ())),
         versioned=_commands(given.get("versioned", ())),
         older=tuple(map(_older, given.get("older", ()))),
+        since=_since(given),
         environment=_environment(given),
         client=_flag(given, "client"),
     )
@@ -231,12 +237,17 @@ def _older(given: dict[str, Any]) -> tuple[str, tuple[Command, ...], tuple[Comma
     return str(given["than"]), _commands(given.get("commands", ())), _commands(given.get("versioned", ()))
 
 
+def _since(given: dict[str, Any]) -> tuple[str, str]:
+    return (str(given["since"]["release"]), str(given["since"]["before"])) if "since" in given else ("", "")
+
+
 def _variant(base: BuildRecipe, given: dict[str, Any]) -> BuildRecipe:
     return replace(
         base,
         name=str(given["name"]),
         about=str(given.get("about", base.about)),
         run=_words(given.get("run", base.run)),
+        since=_since(given),
         environment=tuple((dict(base.environment) | dict(_environment(given))).items()),
         client=_flag(given, "client"),
     )

@@ -33,8 +33,8 @@ func consume(asked *clientRequest, found *delivered) error {
 				return nil
 			}
 		}
-		if err := fetches.Err(); err != nil {
-			return err
+		if found := fetches.Errors(); len(found) > 0 { // Err is missing in old releases
+			return found[0].Err
 		}
 	}
 }
