@@ -114,6 +114,8 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
         ("message_set.wrapper_with_a_key[v0-gzip]", "retired"),  # brokers write the wrapper again, without the key
         ("message_set.relative_offsets_not_from_0[gzip-7]", "retired"),  # and its inner offsets from 0
         ("history.wrapper_of_a_client_that_left_offset_0", "retired"),
+        ("message_set.inner_tail_cut_short[v0-to-the-prefix]", "retired"),  # and leave out a cut inner message
+        ("wrapper_ends.size_of_the_last_inner_message_cut_short[v0]", "retired"),
     ],
 )
 def test_forms_that_no_release_writes(name: str, reach: str, reaches: dict[str, CaseReach]) -> None:

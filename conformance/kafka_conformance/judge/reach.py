@@ -252,11 +252,14 @@ def _content(data: bytes) -> list[object] | None:
         return None
 
 
-def _of_wrapper(entry: bytes) -> tuple[bytes | None, list[bytes]]:
-    """The key, and relative offsets as they are written inside of v1 (NST-08): a broker may have written both again."""
+def _of_wrapper(entry: bytes) -> tuple[bytes | None, list[bytes], int]:
+    """The key, relative offsets as they are written inside of v1 (NST-08), and the number of bytes inside.
+
+    A broker may have written the first two again, and have left out a message at the end that is cut.
+    """
     message, inner = decode_message(entry), opened_payload(entry)
     offsets = [inner[start : start + 8] for start, _ in split_entries(inner)]
-    return message.key, offsets if message.magic == 1 else []
+    return message.key, offsets if message.magic == 1 else [], len(inner)
 
 
 def _refused(stored: bytes) -> bool:
