@@ -14,6 +14,7 @@ from kafka_brokers.cleaning import (
     FILLER_KEY,
     active_base_offset,
     await_cleaned,
+    change_files,
     cleaned_up_to,
     compacted,
     edit_segment,
@@ -21,7 +22,6 @@ from kafka_brokers.cleaning import (
     plant,
     read_segments,
     without_fillers,
-    change_files,
 )
 from kafka_brokers.interface import NoBroker
 from kafka_brokers.wire import Client, TopicPartition
