@@ -78,9 +78,14 @@ def segment_files(broker: Broker, partition: TopicPartition) -> list[Path]:
 
 def read_segments(broker: Broker, partition: TopicPartition) -> bytes:
     """All segment files of *partition*, end to end.  Raises `NoBroker`."""
+    return b"".join(each_segment(broker, partition))
+
+
+def each_segment(broker: Broker, partition: TopicPartition) -> list[bytes]:
+    """The segment files of *partition*, one by one.  Raises `NoBroker`."""
     while True:
         try:
-            return b"".join(path.read_bytes() for path in segment_files(broker, partition))
+            return [path.read_bytes() for path in segment_files(broker, partition)]
         except FileNotFoundError:
             continue  # the cleaner has just put another in its place
 
@@ -222,6 +227,18 @@ def write_over(broker: Broker, partition: TopicPartition, at: int, data: bytes, 
         file.write(data)
         if cut:
             file.truncate()
+
+
+def change_files(broker: Broker, partition: TopicPartition, files: Mapping[str, bytes | None]) -> None:
+    """Give *files* of a stopped broker's *partition* new content by name; None removes one, if it is there."""
+    if not files:
+        return
+    folder = segment_files(broker, partition)[0].parent
+    for name, data in files.items():
+        if data is None:
+            (folder / name).unlink(missing_ok=True)
+        else:
+            (folder / name).write_bytes(data)
 
 
 def plant(broker: Broker, logs: Mapping[TopicPartition, bytes]) -> None:

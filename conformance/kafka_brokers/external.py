@@ -128,6 +128,10 @@ class ExternalBroker:
         """Raises `NoBroker`: it is not ours to end."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be killed here")
 
+    def shut_down(self) -> None:
+        """Raises `NoBroker`: it is not ours to end."""
+        self.kill()
+
     def restart(self, *, clean: bool = False) -> None:  # noqa: ARG002 - as in the interface
         """Raises `NoBroker`: it is not ours to start."""
         raise NoBroker(f"{self.bootstrap} was not started here, so it cannot be restarted here")

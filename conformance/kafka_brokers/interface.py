@@ -56,6 +56,9 @@ class Broker(Protocol):
     def kill(self) -> None:
         """End it at once, as a crash would; its data stay."""
 
+    def shut_down(self) -> None:
+        """Have it end by itself; its data stay.  Raises `NoBroker`."""
+
     def restart(self, *, clean: bool = False) -> None:
         """Start it again on its data, after killing it, or (*clean*) after it has shut down by itself."""
 

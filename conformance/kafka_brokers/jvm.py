@@ -404,14 +404,23 @@ class JvmBroker:
         if self._kafka is not None:
             self._kafka.kill()
 
+    def shut_down(self) -> None:
+        """Have it end by itself; its data stay.
+
+        Raises:
+            NoBroker: it does not end.
+        """
+        if self._kafka is not None and not self._kafka.terminate(SHUTDOWN_LIMIT):
+            raise NoBroker(f"Kafka {self.release} did not shut down in {SHUTDOWN_LIMIT:g} s", log=self._tails())
+
     def restart(self, *, clean: bool = False) -> None:
         """Start it again on its data and its port, after killing it, or (*clean*) after it has shut down by itself.
 
         Raises:
             NoBroker: it does not come up again, or not down.
         """
-        if self._kafka is not None and clean and not self._kafka.terminate(SHUTDOWN_LIMIT):
-            raise NoBroker(f"Kafka {self.release} did not shut down in {SHUTDOWN_LIMIT:g} s", log=self._tails())
+        if clean:
+            self.shut_down()
         self.kill()
         self._start_kafka(time.monotonic() + self._start_limit)
 

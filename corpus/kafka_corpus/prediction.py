@@ -357,6 +357,8 @@ def _segment(partition: _Partition, _: ReadSegments) -> StepAnswer:
 
 
 def _restart(partition: _Partition, step: Restart) -> StepAnswer:
+    if step.files:
+        raise Unpredicted("files that change while the broker is down")
     partition.is_first_leader = False
     partition.is_flushed = step.clean
     return StepAnswer()
@@ -370,9 +372,19 @@ def _edit(partition: _Partition, step: Edit) -> StepAnswer:
         return _recovered(partition, edited)
     if not partition.is_flushed:
         raise Unpredicted("recovery of several segments")
+    if not _is_framed(edited):
+        raise Unpredicted("a closed segment that ends within an entry")
     # A segment that was closed before a clean shutdown is not looked at again.
     partition.stored = edited
     return StepAnswer(data=edited)
+
+
+def _is_framed(log: bytes) -> bool:
+    """Whether *log* is whole entries."""
+    try:
+        return sum(end - start for start, end in split_entries(log)) == len(log)
+    except RecordFormatError:
+        return False
 
 
 def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:

@@ -122,9 +122,10 @@ class Clean(msgspec.Struct, frozen=True, tag_field="do", tag="clean"):
 
 
 class Restart(msgspec.Struct, frozen=True, tag_field="do", tag="restart", omit_defaults=True):
-    """Kill the broker, or end it cleanly, and start it on its data."""
+    """Kill the broker, or end it cleanly, and start it on its data, of which the partition's `files` are changed."""
 
     clean: bool = False
+    files: Annotated[dict[str, bytes | None], Meta(description="new content by file name; null removes a file")] = {}
 
 
 class Edit(msgspec.Struct, frozen=True, tag_field="do", tag="edit", omit_defaults=True):

@@ -14,6 +14,7 @@ from kafka_brokers.cleaning import (
     FILLER_KEY,
     active_base_offset,
     await_cleaned,
+    change_files,
     cleaned_up_to,
     compacted,
     edit_segment,
@@ -50,6 +51,10 @@ class Folder:
     def kill(self) -> None:
         """Remember it."""
         self.did.append("kill")
+
+    def shut_down(self) -> None:
+        """Remember it."""
+        self.did.append("shut down")
 
     def restart(self, *, clean: bool = False) -> None:
         """Remember it."""
@@ -108,6 +113,15 @@ def test_segment_files_and_checkpoint(broker: Folder) -> None:
     assert read_segments(broker, PARTITION) == b"closedactive"
     assert active_base_offset(broker, PARTITION) == 7
     assert cleaned_up_to(broker, PARTITION) == 5
+
+
+def test_files_of_a_partition(broker: Folder, tmp_path: Path) -> None:
+    """Files of a partition get another content, or are gone, which they may have been before."""
+    change_files(broker, PARTITION, {f"{0:020}.index": b"other", f"{7:020}.log": None, "9.snapshot": None})
+    assert {path.name: path.read_bytes() for path in (tmp_path / "topic-3").iterdir()} == {
+        f"{0:020}.index": b"other",
+        f"{0:020}.log": b"closed",
+    }
 
 
 def test_a_partition_that_was_never_cleaned(broker: Folder, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def test_vector() -> None:
         FindOffset(-2, "read_committed"),
         Clean(),
         Restart(True),
+        Restart(files={"a": b"\x00", "b": None}),
         Edit(at=5, data=b"x", cut=True),
         ReadSegments(),
         Dump(),
@@ -315,6 +316,22 @@ def test_errors_of_the_cleaner_are_no_silence(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(prediction, "compact", fails)
     with pytest.raises(RecordFormatError, match="wrong"):
         silence(Scenario(steps=(Produce(data=BATCH), Clean()), config={"cleanup.policy": "compact"}), "4.4.0")
+
+
+def test_closed_segment_that_is_cut_short() -> None:
+    """The reference predicts nothing for a closed segment that ends within an entry."""
+    config = {"cleanup.policy": "compact"}
+    steps = (Produce(data=BATCH), Clean(), Restart(clean=True))
+    whole, cut = (Scenario(steps=(*steps, Edit(at=8, data=data)), config=config) for data in (b"", b"\1"))
+    assert not silence(whole, "4.4.0")
+    assert silence(cut, "4.4.0") == "a closed segment that ends within an entry"
+
+
+def test_files_that_change_in_a_restart() -> None:
+    """The reference predicts nothing for a restart in which files of the partition change."""
+    some = Scenario(steps=(Produce(data=BATCH), Restart(files={"a": None})))
+    assert not silence(Scenario(steps=(Produce(data=BATCH), Restart())), "4.4.0")
+    assert silence(some, "4.4.0") == "files that change while the broker is down"
 
 
 def test_unknown_codec_is_masked() -> None:

@@ -44,15 +44,15 @@ def _owned(runner: ScenarioRunner) -> None:
 def segment(runner: ScenarioRunner, _: ReadSegments) -> StepAnswer:
     """The bytes on the disk, without the fillers of cleaning."""
     _owned(runner)
-    found = cleaning.read_segments(runner.broker, runner.partition)
-    return StepAnswer(data=runner.normal.log(_without_fillers(found)))
+    found = cleaning.each_segment(runner.broker, runner.partition)
+    return StepAnswer(data=runner.normal.log(b"".join(map(_without_fillers, found))))
 
 
 def _without_fillers(data: bytes) -> bytes:
     try:
         return cleaning.without_fillers(data)
     except RecordFormatError:
-        # Edited segments have no fillers.
+        # A segment that was edited has no fillers.
         return data
 
 
@@ -75,8 +75,11 @@ def restart(runner: ScenarioRunner, step: Restart) -> StepAnswer:
     """End the broker one way or the other, start it, and wait until it leads the partition again."""
     _owned(runner)
     runner.client.close()
-    if not step.clean:
+    if step.clean:
+        runner.broker.shut_down()
+    else:
         runner.broker.kill()
+    cleaning.change_files(runner.broker, runner.partition, step.files)
     runner.broker.restart(clean=step.clean)
     connect_again(runner, runner.broker.client())
     return StepAnswer()
@@ -117,12 +120,17 @@ def together(runners: Mapping[ScenarioRunner, Restart | Edit]) -> None:
     for runner in runners:
         runner.client.close()
     if clean:
-        broker.restart(clean=True)
+        broker.shut_down()
     else:
         broker.kill()
-        for runner, step in runners.items():
-            if isinstance(step, Edit):
-                cleaning.write_over(broker, runner.partition, step.at, step.data, cut=step.cut)
+    for runner, step in runners.items():
+        if isinstance(step, Edit):
+            cleaning.write_over(broker, runner.partition, step.at, step.data, cut=step.cut)
+        else:
+            cleaning.change_files(broker, runner.partition, step.files)
+    if clean:
+        broker.restart(clean=True)
+    else:
         cleaning.start_unclean(broker)
     client = broker.client()
     for runner, step in runners.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
-from kafka_corpus.authoring.build import grid, overlong_varint, raw_batch, raw_header, raw_record, record
+from kafka_corpus.authoring.build import grid, overlong_varint, put, raw_batch, raw_header, raw_record, record
 from kafka_corpus.authoring.frames import codec_id, deflate_stored, gzip_member
-from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, on_disk, serves
+from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, on_disk, serves, shunned
 from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
 from kafka_corpus.authoring.steps import APPEND_TIME, assigned, since_of, takes, times
 from kafka_corpus.registry import Draft, case, scene
-from kafka_corpus.scenario import NOW
+from kafka_corpus.scenario import NOW, Edit, Restart, StepAnswer
 from kafka_records.constants import Compression
 from kafka_records.varint import encode_varint
 
@@ -212,4 +212,30 @@ def segment_larger_than_the_buffer() -> Draft:
         appends(newer),
         cleans(on_disk(other), on_disk(newer)),
         config=COMPACTED | {"max.message.bytes": "200000"},
+    )
+
+
+FIRST_WITH_CONTAINED_ERRORS = "2.4.1"
+CLOSED = on_disk(keyed(0, b"a"))
+# Bytes at the start of a segment that was closed before the broker shut down in order.
+ENDS = {
+    "above its buffer": put(CLOSED, "batch_length", 2_000_000),
+    "within its buffer": put(CLOSED, "batch_length", 600_000),
+    "16 bytes": CLOSED + bytes(16),
+}
+
+
+@case("CLN-24", "SEG-03", each=ENDS, refs=["KIP-346"], since="1.1")
+def end_of_a_segment_that_is_missing(spoiled: bytes) -> Draft:
+    """A closed segment whose last batch is cut short cannot be cleaned: the cleaner's buffer grows until it fails."""
+    last = on_disk(keyed(2, b"b"))
+    return scene(
+        appends(keyed(0, b"a")),
+        cleans(CLOSED),
+        appends(keyed(2, b"b")),
+        (Restart(clean=True), StepAnswer()),
+        (Edit(at=0, data=spoiled), StepAnswer(data=spoiled + last)),
+        shunned(spoiled, last),
+        config=COMPACTED,
+        since=FIRST_WITH_CONTAINED_ERRORS,
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from struct import pack
 from typing import Any
+
+from crc32c import crc32c
 
 from kafka_corpus.authoring.build import TIMESTAMP, put, raw_message, reseal, reseal_message
 from kafka_corpus.authoring.logs import appends, ends_at, holds, keyed, on_disk, planted, serves
@@ -132,8 +135,90 @@ def producers_after_a_restart(clean: bool) -> Draft:
     )
 
 
+# The first leader epoch after a restart: the partition lost its leader and got it back.
+LED_AGAIN = {"partition_leader_epoch": 2}
+
+
+def snapshot_of(epoch: int = 0, *, version: int = 1, last_offset: int = 3, sequence: int = 3) -> bytes:
+    """A snapshot in which the producer's last batch has that epoch, of two records that end at *last_offset*."""
+    numbers = (PRODUCER_ID, epoch, sequence, last_offset, 1, FAR, -1, -1)
+    entries = pack(">i", 1) + pack(">qhiqiqiq", *numbers)
+    return pack(">hI", version, crc32c(entries)) + entries
+
+
+def snapshot(offset: int) -> str:
+    """The name of the snapshot at *offset*."""
+    return f"{offset:020}.snapshot"
+
+
+def restarted(files: dict[int, bytes | None], *, clean: bool = True) -> AnsweredStep:
+    """A restart after which snapshots at these offsets have another content, or are gone."""
+    return Restart(clean, {snapshot(offset): data for offset, data in files.items()}), StepAnswer()
+
+
+LATEST_SNAPSHOT = snapshot_of()
+TWO_BATCHES = numbered_from(0, 2), numbered_from(2, 2)
+# Snapshots that a broker finds beside a log of two batches, or in place of the one at its end.
+USELESS: dict[str, dict[int, bytes | None]] = {
+    "a wrong checksum": {4: LATEST_SNAPSHOT[:-1] + b"?"},
+    "version 0": {4: snapshot_of(version=0)},
+    "version 2": {4: snapshot_of(version=2)},
+    "a cut version": {4: LATEST_SNAPSHOT[:1]},
+    "after the end": {9: snapshot_of(9)},
+    "at the start": {0: snapshot_of(9), 4: LATEST_SNAPSHOT[:-1] + b"?"},
+}
+
+
+@case("SEG-15", "SEG-14", "PRD-09", each=USELESS, since="1.1")
+def useless_snapshots(files: dict[int, bytes | None]) -> Draft:
+    """A broker that finds a snapshot which is damaged, or of an offset outside the log, reads the log instead."""
+    first, second = TWO_BATCHES
+    return scene(
+        times(first),
+        times(second, 2),
+        restarted(files),
+        (Produce(data=first), stored(b"", log_append_time=NOW)),
+        (Produce(data=second), stored(b"", base_offset=2, log_append_time=NOW)),
+        refuses(numbered_from(5), OUT_OF_ORDER_SEQUENCE_NUMBER),
+        config=APPEND_TIME,
+    )
+
+
+@case("SEG-15", "PID-14", since="1.1")
+def believed_snapshot() -> Draft:
+    """A broker that shut down in order believes the snapshot at the end of the log, whatever the log says."""
+    first, second = TWO_BATCHES
+    return scene(
+        times(first),
+        times(second, 2),
+        restarted({4: snapshot_of(9)}),
+        refuses(numbered_from(4), INVALID_PRODUCER_EPOCH),
+        (Produce(data=numbered_from(2, 2, epoch=9)), stored(b"", base_offset=2, log_append_time=FAR)),
+        refuses(numbered_from(6, epoch=9), OUT_OF_ORDER_SEQUENCE_NUMBER),
+        config=APPEND_TIME,
+    )
+
+
 # Four entries of 8 bytes, or three of 12, of which one stays free.  The first batch of a segment gets none.
 SMALL_INDEX = {"segment.index.bytes": "36", "index.interval.bytes": "0"}
+# Of six batches, five fill the first segment; a broker has snapshots at 5 and 6.
+FORGETTING: dict[str, dict[int, bytes | None]] = {
+    "no snapshot": {5: None, 6: None},
+    "one within a segment": {2: snapshot_of(9), 5: None, 6: None},
+}
+
+
+@case("SEG-15", "PRD-09", each=FORGETTING, since="1.1")
+def forgotten_producers(files: dict[int, bytes | None]) -> Draft:
+    """A broker that shut down in order and has no snapshot of a segment's start, or of later, forgets producers."""
+    batches = [numbered_from(at) for at in range(6)]
+    again = put(assigned(batches[0], 6), "partition_leader_epoch", LED_AGAIN["partition_leader_epoch"])
+    return scene(
+        *(takes(batch, at) for at, batch in enumerate(batches)),
+        restarted(files),
+        (Produce(data=batches[0]), stored(again, base_offset=6)),
+        config=SMALL_INDEX,
+    )
 
 
 @case("SEG-16", each={"offsets": 0, "times": 1})
@@ -160,8 +245,6 @@ def aborted_transactions_after_a_restart(clean: bool) -> Draft:
     )
 
 
-# The first leader epoch after a restart: the partition lost its leader and got it back.
-LED_AGAIN = {"partition_leader_epoch": 2}
 ENDINGS = {"in order": True, "after a crash": False}
 
 
