@@ -131,7 +131,7 @@ def test_what_is_no_version(toys: Path, name: str) -> None:
         find_testee(name)
 
 
-def test_a_release_before_the_first_that_can_be_asked_names_another_testee(toys: Path) -> None:
+def test_releases_before_the_first_name_another_testee(toys: Path) -> None:
     """The testee that is named is a variant, for which there is no such bound."""
     path = toys / "testees" / "toy" / "testee.toml"
     path.write_text('since = { release = "1.0", before = "toy-second" }\n' + path.read_text())
