@@ -81,7 +81,7 @@ class BuildRecipe:
         programs: programs that have to be on the path; `pip` is this interpreter's pip, or uv.
         versioned: commands before those of *build*, for any other version.
         older: for versions below a bound, commands before those of *build*, and commands in place of *versioned*.
-        since: the first release that *run* can ask, and the testee that asks older ones; empty for all.
+        since: the first release that *run* can drive, and the testee that drives older ones; empty for all.
         build: commands, run in a copy of the sources; what they leave in `{build}` is kept.
         run: the command line that serves the protocol.
         environment: variables that make it this codec and not another of the same build.
@@ -114,7 +114,7 @@ class BuildRecipe:
             raise RecipeError(f"{version!r} is no version")
         first, instead_of_it = self.since
         if first and numbers(version) < numbers(first):
-            raise RecipeError(f"{first} is the first release with what it asks; certify {instead_of_it}@{version}")
+            raise RecipeError(f"{first} is the first release that it can drive; certify {instead_of_it}@{version}")
         chosen, commands = self.versioned if version != self.version else (), tuple[Command, ...]()
         for bound, more, instead in self.older:
             if numbers(version) < numbers(bound):
