@@ -233,6 +233,7 @@ ENDS = {
     "above its buffer": put(CLOSED, "batch_length", 2_000_000),
     "within its buffer": put(CLOSED, "batch_length", 600_000),
     "16 bytes": CLOSED + bytes(16),
+    "5 bytes": CLOSED + bytes(5),
 }
 
 
@@ -252,13 +253,17 @@ def end_of_a_segment_that_is_missing(spoiled: bytes) -> Draft:
     )
 
 
-FAR_AWAY = INT32_MAX + 11
+FAR_AWAY, NO_MORE = INT32_MAX + 11, INT32_MAX + 1
 # Milliseconds between two batches, segment.index.bytes, and segments in the groups that are cleaned together, each as
 # its base offset and its number of batches, of which the first gets no entry in an index.
 GROUPS: dict[str, tuple[int, int, list[list[tuple[int, int]]]]] = {
     "indexes of offsets": (0, 36, [[(0, 2), (2, 2)], [(4, 4), (8, 1)]]),
     "indexes of times": (1, 48, [[(0, 2), (2, 2)], [(4, 4)], [(8, 3)]]),
     "offsets": (0, 1_000, [[(0, 2)], [(2, 2)], [(FAR_AWAY, 2), (FAR_AWAY + 2, 1)]]),
+    "offsets that fit": (0, 1_000, [[(0, 2), (2, 2)], [(NO_MORE, 2), (NO_MORE + 2, 1)]]),
+    "one offset too many": (0, 1_000, [[(0, 2)], [(2, 2)], [(NO_MORE + 1, 2), (NO_MORE + 3, 1)]]),
+    "offsets that fit before the last segment": (0, 1_000, [[(0, 2), (2, 2)], [(NO_MORE, 1)]]),
+    "one offset too many before the last segment": (0, 1_000, [[(0, 2)], [(2, 2), (NO_MORE + 1, 1)]]),
 }
 
 
