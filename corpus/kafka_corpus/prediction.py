@@ -372,7 +372,7 @@ def _edit(partition: _Partition, step: Edit) -> StepAnswer:
         return _recovered(partition, edited)
     if not partition.is_flushed:
         raise Unpredicted("recovery of several segments")
-    if not _is_framed(edited):
+    if not _is_framed(edited) or _is_across(partition, step.at, step.at + len(step.data)):
         raise Unpredicted("a closed segment that ends within an entry")
     # A segment that was closed before a clean shutdown is not looked at again.
     partition.stored = edited
@@ -385,6 +385,13 @@ def _is_framed(log: bytes) -> bool:
         return sum(end - start for start, end in split_entries(log)) == len(log)
     except RecordFormatError:
         return False
+
+
+def _is_across(partition: _Partition, start: int, end: int) -> bool:
+    """Whether bytes from *start* to *end* go over the end of a segment, so that its file gets longer."""
+    bases = {*partition.segments, *([] if partition.filler is None else [partition.filler + 1])}
+    entries = (at for at, _ in split_entries(partition.stored))
+    return any(start < at < end and int.from_bytes(partition.stored[at : at + 8]) in bases for at in entries)
 
 
 def _recovered(partition: _Partition, edited: bytes) -> StepAnswer:

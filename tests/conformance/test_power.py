@@ -148,6 +148,19 @@ def test_newer_corpus_runs_what_was_not_seen(tmp_path: Path) -> None:
     assert (header.corpus, len(found)) == ("cd" * 32, 2)
 
 
+def test_smaller_sample_keeps_what_it_draws(tmp_path: Path) -> None:
+    """With `again` a smaller sample goes on from the file of a larger one; without it the file is refused."""
+    path, (first, second) = tmp_path / "run.ndjson", map(mutant, range(2))
+    with MutantFile(path, replace(HEADER, sample=9)) as file:
+        for each in (first, second):
+            file.append(mutant_result(each, "seen"))
+    smaller = replace(HEADER, sample=1)
+    with pytest.raises(Unusable, match="another run"):
+        MutantFile(path, smaller)
+    with MutantFile(path, smaller, again=True, chosen=[first]) as file:
+        assert [each.key for each in file.known] == [first.key]
+
+
 def test_results_of_another_source_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With `--again` what is not drawn any more goes, as do classes that changed; without it the file is refused."""
     path, ran = tmp_path / "run.ndjson", list[CodeMutant]()

@@ -325,6 +325,10 @@ def test_closed_segment_that_is_cut_short() -> None:
     whole, cut = (Scenario(steps=(*steps, Edit(at=8, data=data)), config=config) for data in (b"", b"\1"))
     assert not silence(whole, "4.4.0")
     assert silence(cut, "4.4.0") == "a closed segment that ends within an entry"
+    (longer,) = load_vectors("log_cleaner.end_of_a_segment_that_is_missing[5 bytes]")
+    scenario = scenario_of(longer)
+    assert scenario is not None
+    assert silence(scenario, "4.4.0") == "a closed segment that ends within an entry"
 
 
 def test_files_that_change_in_a_restart() -> None:

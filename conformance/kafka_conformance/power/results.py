@@ -179,7 +179,7 @@ class MutantFile:
 
     A larger sample of the same seed continues the file of a smaller one.  With *again* so does a run on another corpus:
     what an older corpus saw is seen, since cases are only added, and all other mutants run again.  Then results go too
-    that are not of a mutant in *chosen*, or of a class whose source changed.
+    that are not of a mutant in *chosen*, as in a smaller sample, or of a class whose source changed.
 
     Raises:
         Unusable: the file is of another run, of another source or in use, or a line is broken.
@@ -228,7 +228,8 @@ class MutantFile:
             raise Unusable(f"{self.path}: has results of mutants of another source; --again keeps the others")
         header = msgspec.structs.replace(header, sources=self.header.sources)
         same = msgspec.structs.replace(header, sample=self.header.sample)
-        if same != self.header or (self.header.sample and not 0 < header.sample <= self.header.sample):
+        is_smaller = self.header.sample and not 0 < header.sample <= self.header.sample
+        if same != self.header or (is_smaller and not self._again):
             changed = [name for name in header.__struct_fields__ if getattr(header, name) != getattr(self.header, name)]
             raise Unusable(f"{self.path}: is of another run ({', '.join(changed)}); name another with --out")
         if header != self.header or len(whole) < len(data):  # a larger sample, or a line that a killed run had begun

@@ -7,12 +7,23 @@ from typing import Any
 from kafka_corpus.authoring.batches import batch_of, bytes_of
 from kafka_corpus.authoring.build import grid, overlong_varint, put, raw_batch, raw_header, raw_record, record
 from kafka_corpus.authoring.frames import codec_id, deflate_stored, gzip_member
-from kafka_corpus.authoring.logs import AT_ONCE, CODECS, COMPACTED, appends, cleans, keyed, on_disk, serves, shunned
+from kafka_corpus.authoring.logs import (
+    AT_ONCE,
+    CODECS,
+    COMPACTED,
+    appends,
+    cleans,
+    ends_at,
+    keyed,
+    on_disk,
+    serves,
+    shunned,
+)
 from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
 from kafka_corpus.authoring.steps import APPEND_TIME, assigned, since_of, takes, times
 from kafka_corpus.registry import Draft, case, scene
 from kafka_corpus.scenario import NOW, Edit, Restart, StepAnswer
-from kafka_records.constants import Compression
+from kafka_records.constants import INT32_MAX, Compression
 from kafka_records.varint import encode_varint
 
 PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 0}
@@ -222,6 +233,7 @@ ENDS = {
     "above its buffer": put(CLOSED, "batch_length", 2_000_000),
     "within its buffer": put(CLOSED, "batch_length", 600_000),
     "16 bytes": CLOSED + bytes(16),
+    "5 bytes": CLOSED + bytes(5),
 }
 
 
@@ -238,4 +250,39 @@ def end_of_a_segment_that_is_missing(spoiled: bytes) -> Draft:
         shunned(spoiled, last),
         config=COMPACTED,
         since=FIRST_WITH_CONTAINED_ERRORS,
+    )
+
+
+FAR_AWAY, NO_MORE = INT32_MAX + 11, INT32_MAX + 1
+# Milliseconds between two batches, segment.index.bytes, and segments in the groups that are cleaned together, each as
+# its base offset and its number of batches, of which the first gets no entry in an index.
+GROUPS: dict[str, tuple[int, int, list[list[tuple[int, int]]]]] = {
+    "indexes of offsets": (0, 36, [[(0, 2), (2, 2)], [(4, 4), (8, 1)]]),
+    "indexes of times": (1, 48, [[(0, 2), (2, 2)], [(4, 4)], [(8, 3)]]),
+    "offsets": (0, 1_000, [[(0, 2)], [(2, 2)], [(FAR_AWAY, 2), (FAR_AWAY + 2, 1)]]),
+    "offsets that fit": (0, 1_000, [[(0, 2), (2, 2)], [(NO_MORE, 2), (NO_MORE + 2, 1)]]),
+    "one offset too many": (0, 1_000, [[(0, 2)], [(2, 2)], [(NO_MORE + 1, 2), (NO_MORE + 3, 1)]]),
+    "offsets that fit before the last segment": (0, 1_000, [[(0, 2), (2, 2)], [(NO_MORE, 1)]]),
+    "one offset too many before the last segment": (0, 1_000, [[(0, 2)], [(2, 2), (NO_MORE + 1, 1)]]),
+}
+
+
+@case("SEG-16", "SEG-12", each=GROUPS, since="1.1")
+def groups_of_segments(shape: tuple[int, int, list[list[tuple[int, int]]]]) -> Draft:
+    """The cleaner makes one segment of several if the indexes fit, and offsets up to the start of the next segment."""
+    step, room, groups = shape
+    logs = {
+        base: [on_disk(keyed(at, b"%d" % at, later=at * step)) for at in range(base, base + count)]
+        for group in groups
+        for base, count in group
+    }
+    end = max(base + len(batches) for base, batches in logs.items())
+    grouped = {group[0][0]: b"".join(b"".join(logs[base]) for base, _ in group) for group in groups}
+    return scene(
+        (Restart(files={f"{base:020}.log": b"".join(batches) for base, batches in logs.items()}), StepAnswer()),
+        ends_at(end),
+        cleans(*grouped.values()),
+        *(serves(data, end + 1, base) for base, data in grouped.items()),
+        config=COMPACTED | {"segment.index.bytes": str(room), "index.interval.bytes": "0"},
+        since="2.8.2",
     )

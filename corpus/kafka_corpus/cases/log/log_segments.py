@@ -166,6 +166,7 @@ USELESS: dict[str, dict[int, bytes | None]] = {
     "a cut version": {4: LATEST_SNAPSHOT[:1]},
     "after the end": {9: snapshot_of(9)},
     "at the start": {0: snapshot_of(9), 4: LATEST_SNAPSHOT[:-1] + b"?"},
+    "before a later one": {2: snapshot_of(9), 4: LATEST_SNAPSHOT[:-1] + b"?"},
 }
 
 
