@@ -103,6 +103,21 @@ def distance_in_a_segment(base_offset: int) -> Draft:
     )
 
 
+@case("SEG-12", since="1.1")
+def append_beyond_the_distance() -> Draft:
+    """A batch whose offset is 2147483648 above the base offset of the last segment begins another when it comes."""
+    last = put(THIRD, "base_offset", INT32_MAX - 1)
+    offset = INT32_MAX + 1
+    batch = put(assigned(numbered_from(0), offset), "partition_leader_epoch", 2)
+    return scene(
+        planted(FIRST, last),
+        (Produce(data=numbered_from(0)), stored(batch, base_offset=offset)),
+        serves(FIRST + last, offset + 1),
+        serves(batch, offset + 1, offset),
+        since="2.4.1",
+    )
+
+
 @case("SEG-14", "PRD-09")
 def producers_after_a_crash() -> Draft:
     """After a crash a broker restores the state of producers from the headers of batches."""
