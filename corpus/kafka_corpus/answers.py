@@ -6,7 +6,10 @@ whether an answer contradicts a case, and where first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from itertools import product, repeat, zip_longest
@@ -15,11 +18,15 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from kafka_corpus import prediction
 from kafka_corpus.answer_diff import difference, masked, scenario_of
-from kafka_corpus.authoring.batches import compressed
+from kafka_corpus.authoring.batches import PLAIN, around, compressed
+from kafka_corpus.authoring.build import raw_batch, raw_header, raw_record
+from kafka_corpus.authoring.faults import resized, with_right_checksum
+from kafka_corpus.authoring.frames import pack
 from kafka_corpus.case import Case, Question
-from kafka_corpus.prediction import newest_predicted, predict, reasoned, step_payload
-from kafka_corpus.scenario import FIRST_PRODUCER_ID, NEWEST_RELEASE, NOW, Clean, Produce, Scenario, Step
+from kafka_corpus.prediction import above_compression, newest_predicted, or_error, predict, reasoned, step_payload
+from kafka_corpus.scenario import FIRST_PRODUCER_ID, NEWEST_RELEASE, Clean, Produce, Scenario, Step
 from kafka_corpus.vector_format import Answer, input_of
 from kafka_corpus.wire import BATCH_FIELDS, RECORD_FIELDS, WireBatch, to_wire
 from kafka_records import (
@@ -28,18 +35,18 @@ from kafka_records import (
     LogState,
     Record,
     RecordFormatError,
+    consume,
     decode,
     decode_control,
     encode,
     encode_control,
     explain,
 )
-from kafka_records.broker.state import ProducerState
 from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD, Compression
 from kafka_records.internal_topics import decode_topic_record
+from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 from kafka_records.sizes import estimate_compressed_size, estimate_size_upper_bound, sizeof_batch
-from kafka_records.transactions import append_marker
 
 _encoder = msgspec.json.Encoder()
 
@@ -68,11 +75,13 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         area: of decode cases and encode cases, in the order of their ids.
         scenarios: area of cases that brokers get, in the order of their ids; each with its `described_releases`.
         limited: id of a decode case that is decoded with ever less memory.
-        payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many.
+        payload: produced to a broker, whose heap it fills to the last byte, or by one byte too many; or what a grid
+            varies, or goes over.
         steps: for a broker, at one of the reference's own bounds, with payloads too large to keep.
         codec: of a frame.
         frame: around two records; frames that differ in a byte, and each beginning, are described as well.
-        markers: for a broker whose log knows a producer in each of some states.
+        grid: what is varied; see `GRIDS`.
+        magic: of what has the content *payload* in a frame of *codec*.
         release: of the broker.
         config: the topic's settings.
         topic: an internal topic; without it, the record is a control record.
@@ -89,7 +98,8 @@ class Described(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     steps: tuple[Step, ...] = ()
     codec: Compression = "none"
     frame: bytes = b""
-    markers: bool = False
+    grid: str = ""
+    magic: int = 2
     release: str = ""
     config: dict[str, str] = {}
     topic: str = ""
@@ -115,7 +125,7 @@ def kept_alone(inputs: Mapping[str, Question]) -> Iterator[tuple[bytes, Question
 def described(data: Question) -> bytes:
     """All that `explain` says of *data*, sizes of its records and the content of its control records, as JSON.
 
-    Empty where a codec's library says why it refuses data: another release of it says so in other words.
+    What a codec's library says of data that it refuses is left out: another release says it in other words.
     Of a batch that is to be written, what its frame begins with.
     """
     if isinstance(data, Batch):
@@ -134,8 +144,11 @@ def described(data: Question) -> bytes:
             "batches": list(map(_described_batch, batches)),
         }
     )
-    return b"" if b"not opened" in said or (error and error.kind == "decompression") else said
+    return _LIBRARY_SAYS.sub(rb"\1", said)
 
+
+# The texts of libraries in errors of `kafka_records.compression`.
+_LIBRARY_SAYS: Final = re.compile(rb'(corrupt (?:deflate data|zstd frame|snappy block|lz4 block)): [^"\\]*')
 
 # Bytes at the start of a frame that say what is in it, and do not depend on the release of a library.
 FRAME_STARTS: Final[dict[Compression, int]] = {"gzip": 10, "snappy": 16, "lz4": 7, "zstd": 5}
@@ -166,7 +179,7 @@ def _described_batch(batch: Batch) -> dict[str, Any]:
 def _described_control(record: Record) -> Any:
     try:
         found = decode_control(record)
-        return found, encode_control(found, offset=record.offset, timestamp=record.timestamp)
+        return found, encode_control(found, offset=record.offset, timestamp=record.timestamp), encode_control(found)
     except RecordFormatError as error:
         return error.kind, error.path, error.offset, error.rule, error.message
 
@@ -200,19 +213,14 @@ def described_prediction(case: Case, release: str) -> bytes:
     found = scenario and reasoned(scenario, release)
     if not found:
         return b"null"
-    answers = [msgspec.structs.replace(each, data=_above_compression(each.data)) for each in found[0]]
+    answers = [msgspec.structs.replace(each, data=above_compression(each.data)) for each in found[0]]
     return _encoder.encode((answers, found[1]))
-
-
-def _above_compression(data: bytes) -> bytes:
-    try:
-        return masked(data)
-    except RecordFormatError:  # cut off, or broken on purpose
-        return b""
 
 
 def described_line(line: Described, data: bytes = b"") -> bytes:
     """All that is said of *line*, which is of no area, as JSON; *data* is the input of the case that it limits."""
+    if line.grid:
+        return _encoder.encode(list(GRIDS[line.grid](line)))
     if line.nearby:
         return _encoder.encode([_outcome_of_record(line.topic, *each) for each in _nearby_records(line)])
     if line.topic:
@@ -221,8 +229,6 @@ def described_line(line: Described, data: bytes = b"") -> bytes:
         return _encoder.encode(_described_control(Record(0, 5, line.key, line.value)))
     if line.frame:
         return _encoder.encode(list(map(_outcomes_of_frame, repeat(line.codec), _nearby(line.frame, lengths=False))))
-    if line.markers:
-        return _encoder.encode(list(_described_markers(line.release)))
     return _described_produce(line) if line.payload or line.steps else _described_limits(data)
 
 
@@ -345,32 +351,132 @@ def _outcomes_of_frame(codec: Compression, frame: bytes) -> tuple[Any, ...]:
     return kind, others[:1], [(*(each.error_code for each in answers), reasons) for answers, reasons in said]
 
 
-# Epochs of producers and markers, the largest int16 among them; and of coordinators.
-EPOCHS: Final = (0, 1, 2, 32_766, 32_767)
-COORDINATOR_EPOCHS: Final = (3, 4, 5)
+# --- grids: what is near, and functions of the reference over many inputs ---------------------------------------------
+
+MAGIC_OF_V2, OLD_PRODUCE = 2, 2
+MAGIC_AT: Final = 16
 
 
-def _described_markers(release: str) -> Iterator[Any]:
-    """The answer of a leader to a marker, and its state then, for each state, epoch and version.
+def _neighbours(line: Described) -> Iterator[bytes]:
+    """Neighbours of the payload with right checksums, its beginnings also with sizes that fit; or those around it.
 
-    A real producer gets to the last epochs only after tens of thousands of transactions.
+    Of a frame, what is around its neighbours.
     """
-    states = (
-        ProducerState(epoch=epoch, transaction_first_offset=first, coordinator_epoch=COORDINATOR_EPOCHS[1])
-        for epoch in EPOCHS
-        for first in (None, 0)
+    if line.frame:
+        yield from (around(frame, line.magic, line.codec)[0] for frame in _nearby(line.frame, lengths=False))
+        return
+    yield line.payload
+    for data in _nearby(line.payload, lengths=False):
+        if line.codec != "none":
+            plain = data if line.magic == MAGIC_OF_V2 else _sealed(data)
+            yield around(pack(line.codec, plain, magic=line.magic), line.magic, line.codec)[0]
+        else:
+            yield _sealed(data)
+            if len(data) != len(line.payload) and len(data) > MAGIC_AT:
+                yield resized(data)
+
+
+def _sealed(data: bytes) -> bytes:
+    """*data* with the right checksum in each entry, up to one that is none."""
+    done: list[bytes] = []
+    with suppress(RecordFormatError):
+        done += (with_right_checksum(data[start:end]) for start, end in split_entries(data))
+    return b"".join(done) + data[sum(map(len, done)) :]
+
+
+def _payloads(line: Described) -> Iterator[Any]:
+    """The answers to neighbours of a payload, with right checksums."""
+    version = None if line.magic == MAGIC_OF_V2 else OLD_PRODUCE
+    log = LogState(log_end_offset=21, leader_epoch=4)
+    for data in _neighbours(line):
+        yield prediction.appended(log, data, line.release, version=version, settings=line.config)
+
+
+def _consumed(line: Described) -> Iterator[Any]:
+    """The records that an application gets of a log, for each offset and list of aborted transactions."""
+    producers = FIRST_PRODUCER_ID, FIRST_PRODUCER_ID + 1
+    for offset, first, who in product(prediction.OFFSETS, (0, 1, 3, 5, 7, 12), producers):
+        for aborted in ((), ((who, first),), ((who, first), (FIRST_PRODUCER_ID, 3))):
+            yield or_error(partial(consume, line.payload, fetch_offset=offset, aborted=aborted))
+        yield or_error(partial(consume, line.payload, fetch_offset=offset))
+
+
+# Texts about as long as an explanation shows, and as it looks at: of one byte, two and four each, with bytes that
+# are no text at the start, at the place where they are cut, and at the end.
+LONGEST, LOOKED_AT = 48, 1024
+CHARACTERS: Final = tuple(each.encode() for each in ("x", "\u00fc", "\U0001f600", "\n", '"', "\\", "\u202e"))
+
+
+def _texts(_: Described) -> Iterator[Any]:
+    """The words for keys and values that are texts, or are none."""
+    for character, count in product(
+        CHARACTERS, (0, 1, LONGEST - 1, LONGEST, LONGEST + 1, 4 * LONGEST, 4 * LONGEST + 1)
+    ):
+        yield _said_of_value(character * count)
+    for character, length, at in product(CHARACTERS, range(LOOKED_AT - 5, LOOKED_AT + 5), (0, LOOKED_AT - 6)):
+        text = (character * LOOKED_AT)[:length]
+        yield _said_of_value(text[:at] + b"\xff" + text[at + 1 :])
+    for character, length, start in product(CHARACTERS[:3], range(LOOKED_AT - 5, LOOKED_AT + 5), range(4)):
+        yield _said_of_value((b"x" * start + character * LOOKED_AT)[:length])
+    for mixed in range(9):
+        yield _said_of_value(b"\n" * mixed + b"x" * (8 - mixed))
+
+
+def _said_of_value(value: bytes) -> str:
+    header = raw_header(value[:LONGEST], value)
+    record = raw_record(key=value, value=value, headers=header, header_count=b"\x02")
+    return described(raw_batch(record)).decode()
+
+
+# Days since 1970: about the ends of months, in years with a leap day and without, of both centuries; and far away.
+DAYS: Final = tuple(
+    first + more
+    for year in (-719_529, -719_163, -141_428, -25_568, 0, 365, 730, 10_957, 11_323, 46_385, 47_481, 2_932_896)
+    for first in (year, *(year + month for month in (31, 59, 60, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365)))
+    for more in (-1, 0, 1)
+)
+DAY: Final = 86_400_000
+
+
+def _times(_: Described) -> Iterator[Any]:
+    """The words for timestamps."""
+    around_zero = (
+        -(1 << 63),
+        (1 << 63) - 1,
+        *(each + more for each in (0, 999, 59_999, DAY - 1) for more in (-1, 0, 1)),
     )
-    for state, epoch, coordinator, version in product(states, EPOCHS, COORDINATOR_EPOCHS, range(3)):
-        known = LogState(log_end_offset=1).with_producer(FIRST_PRODUCER_ID, state)
-        marker: dict[str, Any] = {
-            "coordinator_epoch": coordinator,
-            "transaction_version": version,
-            "now_ms": NOW,
-            "release": release,
-        }
-        result = append_marker(known, FIRST_PRODUCER_ID, epoch, commit=True, **marker)
-        after = result.log.producers[FIRST_PRODUCER_ID]
-        yield result.error_code, result.rule, after.epoch, after.transaction_first_offset, after.coordinator_epoch
+    for ms in (*around_zero, *(day * DAY + day % 997 for day in DAYS)):
+        yield described(raw_batch(raw_record(), base_timestamp=ms, max_timestamp=ms)).decode()
+
+
+def _inks(line: Described) -> Iterator[Any]:
+    """The explanation of a payload within more and more memory, by single bytes about each price.
+
+    A field costs a KiB, and each decompressed byte four bytes.
+    """
+    least = -(START + PER_INPUT_BYTE * len(line.payload))
+    for kib, plain, more in product(range(40), (0, len(PLAIN)), (-1, 0, 1)):
+        section = explain(line.payload, limits=Limits(least + 1024 * kib + 4 * plain + more)).section
+        yield sha256(_encoder.encode(section)).hexdigest()
+
+
+GRIDS: Final[dict[str, Callable[[Described], Iterator[Any]]]] = {
+    "bytes": lambda line: (described(data).decode() for data in _neighbours(line)),
+    "cleanings": lambda line: prediction.cleaning_grid(line.payload, line.release),
+    "consumed": _consumed,
+    "conversions": lambda line: prediction.conversion_grid(_neighbours(line), line.release),
+    "fetches": lambda line: prediction.fetch_grid(line.payload, line.release),
+    "inks": _inks,
+    "markers": lambda line: prediction.marker_grid(line.release),
+    "payloads": _payloads,
+    "pending": lambda line: prediction.pending_grid(line.release),
+    "producers": lambda line: prediction.producer_grid(line.release),
+    "recoveries": lambda line: prediction.recovery_grid(_neighbours(line), line.release),
+    "settings": lambda line: prediction.setting_grid(line.release),
+    "texts": _texts,
+    "times": _times,
+    "versions": lambda line: prediction.version_grid(line.release),
+}
 
 
 def _described_record(topic: str, key: bytes | None, value: bytes | None) -> bytes:

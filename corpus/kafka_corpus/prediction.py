@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from itertools import product
 from typing import Any, Final
 
 from msgspec import UNSET
 
 from kafka_corpus import recipes
-from kafka_corpus.authoring.build import reseal, signed
+from kafka_corpus.answer_diff import masked
+from kafka_corpus.authoring.batches import PLAIN, TRANSACTIONAL, compressed, payload_of, some_records
+from kafka_corpus.authoring.build import raw_batch, reseal, signed
+from kafka_corpus.authoring.frames import pack
+from kafka_corpus.authoring.messages import numbered, set_of
 from kafka_corpus.case import Recipe
 from kafka_corpus.scenario import (
+    FIRST_PRODUCER_ID,
     ISOLATION,
     NEWEST_RELEASE,
     NOW,
@@ -35,8 +42,10 @@ from kafka_corpus.scenario import (
 )
 from kafka_records import (
     AppendResult,
+    BatchMetadata,
     CleanerConfig,
     LogState,
+    ProducerState,
     Producing,
     RecordFormatError,
     Round,
@@ -44,6 +53,7 @@ from kafka_records import (
     abort_index,
     append,
     compact,
+    convert,
     end_transaction,
     fetch_view,
     last_stable_offset,
@@ -51,9 +61,10 @@ from kafka_records import (
 )
 from kafka_records.broker.errors import INVALID_TXN_STATE
 from kafka_records.broker.releases import MINORS, behaviour, minor_version
+from kafka_records.broker.state import Verification
 from kafka_records.compaction import Segment
 from kafka_records.compaction.releases import cleaning
-from kafka_records.constants import MAGIC_VALUE_V2
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
 from kafka_records.layout import BATCH_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
 from kafka_records.transactions import BUMPS_EPOCH, append_marker
@@ -457,3 +468,235 @@ _PREDICTIONS: Final[dict[type[Step], Callable[[_Partition, Any], StepAnswer]]] =
     Edit: _edit,
     Clean: _clean,
 }
+
+
+# --- grids: the answers of a release to many requests ----------------------------------------------------------------
+
+# Epochs of producers and markers, the largest int16 among them; and of coordinators.
+EPOCHS: Final = (0, 1, 2, 32_766, 32_767)
+COORDINATOR_EPOCHS: Final = (3, 4, 5)
+
+
+def marker_grid(release: str) -> Iterator[Any]:
+    """The answer of a leader to a marker, and its state then, for each state, epoch and version.
+
+    A real producer gets to the last epochs only after tens of thousands of transactions.
+    """
+    states = (
+        ProducerState(epoch=epoch, transaction_first_offset=first, coordinator_epoch=COORDINATOR_EPOCHS[1])
+        for epoch in EPOCHS
+        for first in (None, 0)
+    )
+    for state, epoch, coordinator, version in product(states, EPOCHS, COORDINATOR_EPOCHS, range(3)):
+        known = LogState(log_end_offset=1).with_producer(FIRST_PRODUCER_ID, state)
+        marker: dict[str, Any] = {"coordinator_epoch": coordinator, "transaction_version": version, "now_ms": NOW}
+        result = append_marker(known, FIRST_PRODUCER_ID, epoch, commit=True, release=release, **marker)
+        after = result.log.producers[FIRST_PRODUCER_ID]
+        yield result.error_code, result.rule, after.epoch, after.transaction_first_offset, after.coordinator_epoch
+
+
+# The largest int32, where sequences begin again; and the epoch that a log knows of a producer.
+LAST: Final = 2_147_483_647
+EPOCH: Final = 3
+ABOUT_EPOCH: Final = (EPOCH - 1, EPOCH, EPOCH + 1)
+
+
+def _known_batch(last_sequence: int, delta: int = 0) -> BatchMetadata:
+    return BatchMetadata(last_sequence, 20, delta, NOW - 1)
+
+
+# Batches that a log remembers: none, one of two records, as many as it can, and some where sequences begin again.
+REMEMBERED: Final = (
+    (), (_known_batch(4, 1),), tuple(map(_known_batch, range(5))), (_known_batch(LAST, 1),), (_known_batch(0, 1),),
+)  # fmt: skip
+SEQUENCES: Final = (-1, 0, 1, 3, 4, 5, 6, LAST - 1, LAST)
+
+
+def producer_grid(release: str) -> Iterator[Any]:
+    """The answer to a batch of each epoch and sequence, for each state of its producer."""
+    states = [ProducerState(epoch=EPOCH, batches=batches) for batches in REMEMBERED]
+    batches = product((None, 7), ABOUT_EPOCH, SEQUENCES, (1, 2), (0, TRANSACTIONAL))
+    for first, epoch, sequence, count, bits in batches:
+        payload = _of_producer(epoch, sequence, count, bits)
+        log = LogState(log_end_offset=21, producing=Producing(transactional_id=True))
+        yield appended(log, payload, release)
+        for state in states:
+            known = replace(state, transaction_first_offset=first)
+            yield appended(log.with_producer(FIRST_PRODUCER_ID, known), payload, release)
+
+
+def _of_producer(epoch: int, sequence: int, count: int = 1, bits: int = TRANSACTIONAL) -> bytes:
+    fields = {"producer_id": FIRST_PRODUCER_ID, "producer_epoch": epoch, "base_sequence": sequence}
+    return raw_batch(payload_of(some_records(count)), record_count=count, attributes=bits, **fields)
+
+
+def pending_grid(release: str) -> Iterator[Any]:
+    """The answer to a batch that a transaction has to vouch for, for each thing that is known of that."""
+    known = ProducerState(epoch=EPOCH, batches=REMEMBERED[1])
+    states = None, ProducerState(epoch=EPOCH), known, replace(known, transaction_first_offset=7)
+    vouched = [Producing(transactional_id=True, producer=each) for each in ("known", "unknown", "other epoch")]
+    vouched += [Producing(transactional_id=True, in_transaction=False), Producing()]
+    awaited = [None, *(Verification(epoch=EPOCH, lowest_sequence=1, bumps_epoch=each) for each in (False, True))]
+    awaited += [Verification(epoch=EPOCH - 1, lowest_sequence=0, bumps_epoch=True)]
+    newest = behaviour(release).produce[1]
+    versions = [each for each in (5, 9, 10, 11, 12) if newest - 2 <= each <= newest]
+    for state, producing, pending in product(states, vouched, awaited):
+        log = LogState(log_end_offset=21, producing=producing).with_verification(FIRST_PRODUCER_ID, pending)
+        log = log if state is None else log.with_producer(FIRST_PRODUCER_ID, state)
+        for epoch, sequence, version in product(ABOUT_EPOCH, (0, 1, 2, 5), versions):
+            yield appended(log, _of_producer(epoch, sequence), release, version=version)
+        yield appended(log, _of_producer(EPOCH, 5, bits=0), release)
+
+
+def appended(
+    log: LogState,
+    payload: bytes,
+    release: str,
+    *,
+    version: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    now: int = NOW,
+) -> Any:
+    """The answer to *payload*, above compression, and what the log then knows of its producer."""
+    version = behaviour(release).produce[1] if version is None else version
+    config = TopicConfig.of(settings or {})
+    result = append(log, payload, config, release=release, api_version=version, now_ms=now)
+    after = result.log
+    known = after.producers.get(FIRST_PRODUCER_ID), after.verifying.get(FIRST_PRODUCER_ID), after.log_end_offset
+    result = replace(result, stored=above_compression(result.stored))
+    return [getattr(result, each.name) for each in fields(result) if each.name != "log"], known
+
+
+def above_compression(data: bytes) -> bytes:
+    """*data* with what a codec makes of it left open; empty if it is cut off, or broken on purpose."""
+    try:
+        return masked(data)
+    except RecordFormatError:
+        return b""
+
+
+def version_grid(release: str) -> Iterator[Any]:
+    """The answers of a release to each version of the requests; the error for one that is not known."""
+    if isinstance(error := or_error(partial(behaviour, release)), tuple):
+        yield error
+        return
+    stored = raw_batch(PLAIN, record_count=2)
+    payloads = stored, set_of(numbered(1, 0, 1), 1), compressed("zstd", pack("zstd", PLAIN))[0]
+    for version, payload in product(range(-1, 15), payloads):
+        yield appended(LogState(), payload, release, version=version)
+    for version in range(-1, 20):
+        yield _fetched(stored, release, version)
+    for number in NUMBERS:
+        yield or_error(partial(appended, LogState(log_end_offset=number), stored, release))
+        yield or_error(partial(appended, LogState(leader_epoch=number), stored, release))
+    for number in NUMBERS:
+        yield or_error(partial(appended, LogState(), stored, release, now=number))
+
+
+# About the bounds of what is passed beside the bytes.
+NUMBERS: Final = tuple(
+    bound + more for bound in (0, (1 << 31) - 1, (1 << 63) - (1 << 31), (1 << 63) - 1) for more in (-2, -1, 0, 1)
+)
+
+
+# Where a fetch of the log of a grid begins; its end is above all of them but one.
+OFFSETS: Final = (-1, 0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 13)
+END: Final = 12
+FETCH_VERSIONS: Final = (0, 1, 2, 3, 4, 9, 10, 17)
+
+
+def fetch_grid(log: bytes, release: str) -> Iterator[Any]:
+    """The answers to fetches of *log*, for each offset, version, limit and state of the log."""
+    newest = behaviour(release).fetch[1]
+    versions = [each for each in FETCH_VERSIONS if each <= newest]
+    for offset, version, level in product(OFFSETS, versions, (0, 1)):
+        yield _fetched(log, release, version, fetch_offset=offset, isolation_level=level)
+    sizes = [end - start for start, end in split_entries(log)][:2]
+    limits = (-1, 0, 1, *(each + more for each in (sizes[0], sum(sizes)) for more in (-1, 0, 1)))
+    names = "partition_max_bytes", "max_bytes"
+    for name, limit, is_first, version, offset in product(names, limits, (False, True), (2, 3, 4, newest), (0, 1, 5)):
+        yield _fetched(log, release, version, fetch_offset=offset, is_first=is_first, **{name: limit})
+    states = product(OFFSETS, (5, END), (None, 3, END), (0, 2), (0, 1), (None, END))
+    for offset, high, stable, start, level, end in states:
+        given = {"high_watermark": high, "last_stable_offset": stable, "log_start_offset": start, "log_end_offset": end}
+        yield _fetched(log, release, newest, fetch_offset=offset, isolation_level=level, **given)
+    for version, is_converted, codec in product(versions, (False, True), ("producer", "zstd")):
+        config = TopicConfig(compression=codec)
+        yield _fetched(log, release, version, down_conversion=is_converted, config=config)
+
+
+def _fetched(data: bytes, release: str, version: int, **given: Any) -> Any:
+    given = {"fetch_offset": 0, "high_watermark": END} | given
+    result = fetch_view(data, release=release, api_version=version, aborted=abort_index(data), **given)
+    return replace(result, records=above_compression(result.records))
+
+
+def conversion_grid(entries: Iterable[bytes], release: str) -> Iterator[Any]:
+    """Stored *entries* for older clients, and for a newer log."""
+    for data, magic in product(entries, (0, 1, 2)):
+        yield or_error(partial(_converted, data, magic, release))
+
+
+def _converted(data: bytes, magic: int, release: str) -> bytes:
+    return above_compression(convert(data, magic, release=release))
+
+
+DAY: Final = 86_400_000
+
+
+def cleaning_grid(log: bytes, release: str) -> Iterator[Any]:
+    """*log* after a round of cleaning, for each thing that the cleaner knows, and at each time that matters."""
+    times = [(NOW + more, 0) for more in (-1, 0, 1)] + [(NOW, DAY)]
+    segments = ((), (Segment(0, NOW - DAY - 1), Segment(4, NOW)), (Segment(0, NOW - DAY), Segment(2, NOW - DAY)))
+    starts = product((0, 2, 5), ((None, None), (5, 3), (END, None)))
+    first = compact(log, CleanerConfig(delete_retention_ms=0), release=release, now_ms=NOW)
+    yield first.rules, above_compression(first.data)
+    for (dirty, (end, high)), is_forgotten, written in product(starts, (False, True), segments):
+        given = Round(first_dirty_offset=dirty, first_uncleanable_offset=end, high_watermark=high, segments=written)
+        given = replace(given, producers={}) if is_forgotten else given
+        for now, kept in times:
+            config = CleanerConfig(delete_retention_ms=kept)
+            result = compact(log, config, given, release=release, now_ms=now)
+            yield replace(result, data=above_compression(result.data)), result.kept, result.dropped, result.rules
+
+
+def recovery_grid(segments: Iterable[bytes], release: str) -> Iterator[Any]:
+    """The remains of *segments* after recovery, named after each of some offsets."""
+    for data, base in product(segments, (0, 1)):
+        yield recover(data, release=release, base_offset=base)
+
+
+# Values of each setting: at bounds, with spaces, and what Kafka does not take.
+SETTINGS: Final[dict[str, tuple[str, ...]]] = {
+    **{f"message.timestamp.{each}.max.ms": ("0", "1", str((1 << 63) - 1), "x") for each in ("before", "after")},
+    "message.timestamp.difference.max.ms": ("0", "1", str((1 << 63) - 1), "x"),
+    **dict.fromkeys(("max.message.bytes", "max.decompressed.message.bytes", "segment.bytes"), ("0", "1", "x")),
+    "message.timestamp.type": ("CreateTime", " LogAppendTime ", "logappendtime", ""),
+    "compression.type": ("producer", "uncompressed", "none", "gzip", "snappy", "lz4", "zstd", "x"),
+    "delete.retention.ms": ("0", "1", "x"),
+    "cleanup.policy": ("delete", "compact", "delete, compact", "compacted", ""),
+    "message.format.version": ("0.8.2", "0.9.0", "0.9.9", "0.10.0", "0.10.0-IV0", "0.10.2", "0.11.0", "1.0", "9", "x"),
+    "another": ("x",),
+}
+
+
+def setting_grid(release: str) -> Iterator[Any]:
+    """The meaning of settings for *release*, alone and in pairs that concern one another."""
+    times = [name for name in SETTINGS if name.endswith(".max.ms")]
+    pairs = ({name: value, other: "5"} for name in times for value in SETTINGS[name] for other in times)
+    for given in ({}, *({name: value} for name, values in SETTINGS.items() for value in values), *pairs):
+        yield or_error(partial(_settings, given, release))
+
+
+def _settings(given: Mapping[str, str], release: str) -> Any:
+    config, does, cleaner = TopicConfig.of(given), behaviour(release), CleanerConfig.of(given)
+    bounds = config.limits(does), config.largest_batch(does), config.largest_body(does), config.magic(does)
+    return config, bounds, [config.target(each) for each in COMPRESSIONS], cleaner, cleaner.largest_body(does)
+
+
+def or_error(said: Callable[[], Any]) -> Any:
+    """The value that *said* gives, or the error."""
+    try:
+        return said()
+    except RecordFormatError as error:
+        return error.kind, error.path, error.offset, error.inner_offset, error.rule, error.message, len(error.batches)

@@ -218,8 +218,8 @@ def one_byte_blocks(plain: bytes) -> bytes:
     return lz4_header() + b"".join(lz4_data(bytes((byte,)), stored=True) for byte in plain) + LZ4_END_MARK
 
 
-def many_frames(codec: Compression, count: int) -> bytes:
-    """Two records after *count* whole streams that hold nothing."""
+def many_frames(codec: Compression, count: int, *, empty_block: bool = False) -> bytes:
+    """Two records after *count* whole streams that hold nothing, and before these, of snappy, an *empty_block*."""
     nothing = {
         "gzip": gzip_member(b""),
         "snappy": XERIAL_HEADER,
@@ -230,7 +230,8 @@ def many_frames(codec: Compression, count: int) -> bytes:
         "snappy": XERIAL_HEADER + xerial_chunk(snappy_block(PLAIN)),
         "zstd": zstd_frame(zstd_block(PLAIN)),
     }[codec]
-    return compressed(codec, nothing * count + last)[0]
+    before = XERIAL_HEADER + xerial_chunk(snappy_block(b"")) if empty_block else b""
+    return compressed(codec, before + nothing * count + last)[0]
 
 
 def many_headers(count: int) -> bytes:

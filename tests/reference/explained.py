@@ -6,7 +6,7 @@
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
-from itertools import starmap
+from itertools import cycle, product, starmap
 from operator import itemgetter
 from pathlib import Path
 from random import Random
@@ -18,6 +18,8 @@ from tests.reference.topic_values import drawn, record_bytes, tables
 
 import kafka_corpus
 from kafka_corpus.answers import (
+    DESCRIBED_RELEASES,
+    OLD_PRODUCE,
     Described,
     described,
     described_line,
@@ -25,8 +27,8 @@ from kafka_corpus.answers import (
     described_releases,
     is_described,
 )
-from kafka_corpus.authoring.batches import PLAIN
-from kafka_corpus.authoring.build import packed, raw_batch, raw_message
+from kafka_corpus.authoring.batches import CONTROL, PLAIN, TRANSACTIONAL
+from kafka_corpus.authoring.build import TIMESTAMP, packed, raw_batch, raw_header, raw_message, raw_record
 from kafka_corpus.authoring.frames import (
     codec_id,
     deflate_stored,
@@ -41,12 +43,16 @@ from kafka_corpus.authoring.frames import (
     zstd_frame,
     zstd_header,
 )
+from kafka_corpus.authoring.logs import keyed, on_disk
+from kafka_corpus.authoring.messages import APPEND_BIT, numbered, set_of, wrap
+from kafka_corpus.authoring.steps import APPEND_TIME
 from kafka_corpus.case import Case, Recipe
 from kafka_corpus.recipes import build_recipe
-from kafka_corpus.scenario import Fetch, Made, Produce
+from kafka_corpus.scenario import NOW, Fetch, Made, Produce
 from kafka_corpus.vectors import load_vectors
-from kafka_records import explain
-from kafka_records.constants import RECORD_OVERHEAD_V1, Compression
+from kafka_records import Header, Record, explain
+from kafka_records.broker.releases import behaviour
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, RECORD_OVERHEAD_V1, Compression
 from kafka_records.control import ControlRecord, encode_control
 from kafka_records.explain import Field, Part
 from kafka_records.internal_topics import COORDINATORS, MessageTable, version_layout
@@ -106,6 +112,7 @@ def descriptions() -> Iterator[Described]:
     yield from map(_with_digest, full_heaps())
     yield from map(_with_digest, bounds())
     yield from (_with_digest(Described(codec=codec, frame=frame)) for codec, frame in FRAMES)
+    yield from map(_with_digest, grids())
     for id_ in LIMITED:
         yield _with_digest(Described(limited=id_), limited[id_])
     for length in (b"\x81\x80\x80\x80\x00", b"\x81\x80\x80\x80\x80\x00"):
@@ -121,6 +128,7 @@ def descriptions() -> Iterator[Described]:
         for is_there in (False, True) if version in table.versions else ():
             key, value = sample(table, version, Least(is_there=is_there), broken=False)
             yield _with_digest(Described(topic=table.topic, key=key, value=value, nearby=True))
+            yield from (_with_digest(Described(topic=table.topic, key=key, value=each)) for each in (b"", value))
 
 
 def predictions() -> Iterator[Described]:
@@ -204,12 +212,16 @@ READ_AT_A_TIME, BUFFERED = 2048, "2.8.2"
 def bounds() -> Iterator[Described]:
     """Both sides of a bound that no broker states, or that takes large payloads or very many transactions."""
     for release in ("0.11.0.3", "4.2.0", "4.4.0"):
-        yield Described(markers=True, release=release)
+        yield Described(grid="markers", release=release)
     for name, codec, most in FULL_STACKS:
         for more in (-1, 0, 1, 2):
             for release in ("2.3.1", "4.4.0"):
                 recipe = Made(name, {"codec": codec, "count": most + more})
                 yield Described(steps=(Produce(recipe=recipe),), release=release)
+    for more in (-2, -1, 0):
+        # An empty block between headers: they are counted again.
+        recipe = Made("many_frames", {"codec": "snappy", "count": FULL_STACKS[0][2] + more, "empty_block": True})
+        yield Described(steps=(Produce(recipe=recipe),), release="4.4.0")
     for more in (-1, 0, 1):
         # The stream ends after as many bytes, and a number in the first of them has no end.
         record = encode_varint(2 * READ_AT_A_TIME) + (b"\0" + b"\xff" * 10).ljust(READ_AT_A_TIME + more, b"\0")
@@ -243,6 +255,113 @@ FRAMES: tuple[tuple[Compression, bytes], ...] = (
     ),
     ("zstd", skippable(b"ab") + pack("zstd", PLAIN)),
 )
+
+
+def marker(offset: int, type_: int, *, producer_id: int = 9000) -> bytes:
+    """An end marker of a producer's epoch 3: 0 aborts, 1 commits."""
+    record = raw_record(key=bytes((0, 0, 0, type_)), value=bytes(6))
+    fields = {"base_offset": offset, "producer_id": producer_id, "producer_epoch": 3, "partition_leader_epoch": 0}
+    return raw_batch(record, attributes=TRANSACTIONAL | CONTROL, **fields)
+
+
+MESSAGES, MESSAGES_V0 = set_of(numbered(1, 0, 1), 1), set_of(numbered(0, 0, 1), 0)
+ENTRIES: tuple[tuple[bytes, Compression, int], ...] = (
+    (raw_batch(raw_record(key=b"k", headers=raw_header(b"h", b"v"), header_count=b"\x02")), "none", 2),
+    (raw_batch(PLAIN, record_count=2, producer_id=9000, producer_epoch=1, base_sequence=3), "none", 2),
+    (marker(0, 0), "none", 2),
+    # A control record that ends after the length of its key, which is 1.
+    (raw_batch(b"\x08\0\0\0\x02", attributes=CONTROL), "none", 2),
+    # And one whose key claims 8 bytes, of which there are 4.
+    (raw_batch(b"\x10\0\0\0\x10\0\0\0\0", attributes=CONTROL), "none", 2),
+    (raw_record(key=b"k", headers=raw_header(b"h", b"v"), header_count=b"\x02") + raw_record(offset_delta=1), "lz4", 2),
+    (raw_message(0, b"key", b"value"), "none", 0),
+    (raw_message(1, b"key", b"value", attributes=APPEND_BIT) + raw_message(1, b"k", None), "none", 1),
+    (MESSAGES_V0, "snappy", 0),
+    (MESSAGES, "gzip", 1),
+)
+# An old release and a new one on each side of what changed for appends.
+APPENDING = ("0.10.2.2", "1.1.1", "2.4.1", "2.8.2", "3.9.2", "4.4.0")
+TOPICS: tuple[dict[str, str], ...] = ({}, APPEND_TIME, {"compression.type": "gzip"}, {"cleanup.policy": "compact"})
+OF_RELEASES = {
+    "producers": ("1.1.1", "2.4.1", "2.8.2", "3.6.2", "4.0.2", "4.4.0"),
+    "pending": ("1.1.1", "3.6.2", "4.0.2", "4.1.2", "4.4.0"),
+    "settings": ("0.10.2.2", "2.8.2", "3.0.2", "3.6.2", "4.4.0"),
+    # Those that are described, those that are not, and what is no release.
+    "versions": (
+        *DESCRIBED_RELEASES,
+        "0.10.0",
+        "0.11.1",
+        "1.2.0",
+        "2.9.0",
+        "3.10.0",
+        "4.5.0",
+        "4",
+        "",
+        "4.x",
+        "newest",
+    ),
+}
+OF_LOGS = {
+    "fetches": ("0.11.0.3", "1.1.1", "2.0.1", "2.1.1", "3.9.2", "4.4.0"),
+    "cleanings": ("0.11.0.3", "2.2.2", "2.4.1", "3.0.2", "3.1.2", "4.0.2", "4.4.0"),
+    "consumed": ("",),
+}
+LOG = b"".join(
+    (
+        on_disk(keyed(0, b"a"), keyed(1, b"b")),
+        on_disk(keyed(2, b"a", None), compression="gzip"),
+        on_disk(
+            keyed(3, b"a"), keyed(4, b"c"), transactional=True, producer_id=9000, producer_epoch=3, base_sequence=0
+        ),
+        on_disk(keyed(5, b"b", None), transactional=True, producer_id=9001, producer_epoch=0, base_sequence=0),
+        marker(6, 0),
+        marker(7, 1, producer_id=9001),
+        on_disk(keyed(8, b"d", None), keyed(9, None), delete_horizon=NOW, last_offset=10),
+        on_disk(Record(11, TIMESTAMP, b"c", b"x" * 5000, (Header(b"h", None),)), timestamp_type="append"),
+    )
+)
+OLD_LOG = b"".join(
+    (
+        raw_message(1, b"a", b"value"),
+        wrap(set_of(numbered(1, 1, 2, 3), 1, base=1), 1, "gzip", offset=3),
+        raw_message(0, b"a", None, offset=4),
+        wrap(set_of(numbered(0, 5, 6), 0), 0, "lz4", offset=6),
+        raw_message(1, b"b", None, offset=8, attributes=APPEND_BIT),
+        raw_message(1, None, b"value", offset=11),
+    )
+)
+
+
+def grids() -> Iterator[Described]:
+    """Grids of what is near an entry, and of what a broker may know."""
+    for payload, codec, magic in ENTRIES:
+        yield from near(Described(payload=payload, codec=codec, magic=magic))
+    for codec, frame in FRAMES:
+        yield Described(grid="bytes", codec=codec, frame=frame)
+    yield Described(grid="bytes", codec="lz4", frame=pack("lz4", MESSAGES_V0, magic=0), magic=0)
+    yield Described(grid="bytes", codec="gzip", frame=pack("gzip", MESSAGES), magic=1)
+    for codec in COMPRESSIONS:
+        yield Described(grid="inks", payload=packed(codec, PLAIN, record_count=2))
+    yield Described(grid="inks", payload=wrap(MESSAGES, 1, "gzip"))
+    yield from (Described(grid=grid) for grid in ("texts", "times"))
+    for grid, releases in OF_RELEASES.items():
+        yield from (Described(grid=grid, release=release) for release in releases)
+    for log in (LOG, OLD_LOG):
+        for grid, releases in OF_LOGS.items():
+            yield from (Described(grid=grid, payload=log, release=release) for release in releases)
+
+
+def near(line: Described) -> Iterator[Described]:
+    """The grids of the neighbours of an entry."""
+    yield msgspec.structs.replace(line, grid="bytes")
+    for release, config in (*product(APPENDING, TOPICS[:1]), *zip(APPENDING, cycle(TOPICS[1:]))):
+        does = behaviour(release)
+        if does.newest_magic >= line.magic and (line.magic == MAGIC_VALUE_V2 or does.produce[0] <= OLD_PRODUCE):
+            yield msgspec.structs.replace(line, grid="payloads", release=release, config=config)
+    for release in ("1.1.1", "2.4.1", "4.4.0") if line.codec == "none" else ():
+        yield msgspec.structs.replace(line, grid="recoveries", release=release)
+    for release in ("1.1.1", "3.9.2") if line.magic else ():
+        yield msgspec.structs.replace(line, grid="conversions", release=release)
 
 
 REWRITTEN = {"compression.type": "lz4"}

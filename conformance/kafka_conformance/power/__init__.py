@@ -158,10 +158,10 @@ TARGETS: Final[dict[str, TargetEntry]] = {
         " a vector stores changes, with rule, path and offset, or the records that a read_committed consumer gets, or"
         " if a prediction no longer fits what brokers answered. It is also seen if one of these differs from the digest"
         " that `explained.ndjson` keeps: the explanation of a case, the start of a frame that is written, an answer"
-        " predicted for a release with the rules that explain it, what is made of a frame, a control record or a"
-        " record of an internal topic in which a byte is another, or the bound of memory, stack or epoch at which an"
-        " outcome changes. Survivors of a sample become cases and digests, so less is seen of a sample when it is"
-        " drawn than later.",
+        " predicted for a release with the rules that explain it, what is made of an entry, a frame, a control record"
+        " or a record of an internal topic in which a byte is another, the answers of a release in grids of requests"
+        " and states, or the bound of memory, stack or epoch at which an outcome changes. Survivors of a sample become"
+        " cases and digests, so less is seen of a sample when it is drawn than later.",
     ),
     "columnar": TargetEntry(
         "kafka_conformance.power.python:columnar",

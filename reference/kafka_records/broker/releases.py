@@ -50,7 +50,7 @@ class Behaviour:
         buffers_gzip: whether it reads gzip through a buffer; if not, half a KiB of compressed bytes at a time.
         knows_horizon: whether bit 6 survives where attributes are rewritten (KIP-534).
         checks_prefix: whether its zstd refuses one to four bytes that cannot begin a frame.
-        skips_any_size: whether its zstd skips a frame whose size overflows with its header.
+        skips_any_size: whether its zstd skips a frame of which nearly 4 GiB are missing.
         sees_available: whether its byte streams say how much is left.
         create_time_only: whether LogAppendTime from a producer is refused on every topic (TIM-14).
         time_limits: whether before.max and after.max exist (KIP-937).

@@ -198,6 +198,26 @@ def repeated_header_cut_short(size: int) -> Draft:
     return invalid(compressed("snappy", xerial(PLAIN[:30]) + XERIAL_HEADER[:size])[0], *REFUSED)
 
 
+# Like a xerial header for four bytes, and as long as one.
+HALF_A_HEADER = XERIAL_MAGIC[:4] + bytes(12)
+
+
+@case("SNP-04", each={"after-one-byte": 1, "in-a-record": 30})
+def half_a_header(at: int) -> Draft:
+    """Sixteen bytes that begin like a header, and are none, are passed over after a block with output."""
+    first, second = (xerial_chunk(snappy_block(part)) for part in split(PLAIN, at))
+    why = "SnappyInputStream ends one read there; to other readers it is a block of bad size"
+    packed = XERIAL_HEADER + first + HALF_A_HEADER + second
+    return acceptable(*compressed("snappy", packed), kinds=REFUSED, why=why)
+
+
+@case("SNP-04", each={"at-the-start": b"", "after-an-empty-block": xerial_chunk(snappy_block(b""))})
+def half_a_header_before_any_output(before: bytes) -> Draft:
+    """Sixteen bytes that begin like a header, and are none, end a stream that has given nothing before."""
+    packed = XERIAL_HEADER + before + HALF_A_HEADER + xerial_chunk(snappy_block(PLAIN))
+    return invalid(compressed("snappy", packed)[0], *REFUSED)
+
+
 @case("SNP-05", each=EITHER)
 def little_endian_block_length(magic: int) -> Draft:
     """Block lengths are big-endian; little-endian ones are refused."""

@@ -159,6 +159,7 @@ HUGE: Final = {
     "2**30": 2**30,
     "INT32_MAX - 16": INT32_MAX - 16,
     "INT32_MAX - 8": INT32_MAX - 8,
+    "INT32_MAX - 7": INT32_MAX - 7,
 }
 
 

@@ -72,3 +72,16 @@ def size_of_the_only_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     message = message_bytes(only, magic)
     bad = put(message, "message_size", len(message) - 12 + shape["size"], layout=MESSAGE_V0)
     return invalid(wrap(bad, magic, "gzip"), "malformed", "truncated", "corrupt")
+
+
+# Java's largest array is 8 below the largest int32, and its default bound of an inner message.
+HUGE = {"INT32_MAX - 8": 2**31 - 9, "INT32_MAX - 7": 2**31 - 8, "INT32_MAX": 2**31 - 1}
+
+
+@case("NST-27", each=grid(magic=MAGICS, size=HUGE))
+def size_of_the_only_inner_message_huge(shape: dict[str, Any]) -> Draft:
+    """An only inner message that claims about 2 GiB leaves a wrapper without messages; the claim allocates nothing."""
+    magic = shape["magic"]
+    (only,) = numbered(magic, 0)
+    bad = put(message_bytes(only, magic), "message_size", shape["size"], layout=MESSAGE_V0)
+    return invalid(wrap(bad, magic, "gzip"), "malformed", "truncated", "corrupt", "limit")

@@ -136,7 +136,12 @@ def only_a_skippable_frame() -> Draft:
     return invalid(compressed("zstd", skippable(b"skip"))[0], "truncated", "malformed", "decompression")
 
 
-@case("ZST-03", "ZST-07", each={"by-1": 5, "by-much": 1000, "by-16-mib": 4 + 2**24, "largest": 2**32 - 1})
+MISSING = {"by-1": 5, "by-much": 1000, "by-16-mib": 4 + 2**24, "largest": 2**32 - 1}
+# With its header of 8 bytes such a frame ends within 31 bits or 32, or beyond.
+GIBIBYTES = {"2**31": 2**31, "in-31-bits": 2**31 - 9, "in-32-bits": 2**32 - 9, "beyond-32-bits": 2**32 - 8}
+
+
+@case("ZST-03", "ZST-07", each=MISSING | GIBIBYTES)
 def skippable_frame_cut_short(size: int) -> Draft:
     """A skippable frame that ends before its size says is an error."""
     why = "zstd waits for the rest of the frame; whether the end of the input is an error is up to the reader"

@@ -348,6 +348,17 @@ def marker_of_an_older_coordinator(type_: int) -> Draft:
     )
 
 
+@case("TXN-21", "TXN-14")
+def marker_of_a_coordinator_epoch_below_zero() -> Draft:
+    """Before its first marker a producer's coordinator epoch is -1: a marker of -2 is fenced, one of -1 is written."""
+    return scene(
+        *begun(),
+        writes(data(0)),
+        marks_not(TRANSACTION_COORDINATOR_FENCED, coordinator_epoch=-2),
+        marks(marker_at(1, COMMIT), coordinator_epoch=-1),
+    )
+
+
 @case("PID-14", "TXN-14", each=ENDS)
 def marker_of_an_older_producer_epoch(type_: int) -> Draft:
     """A marker of an older epoch than the partition knows of the producer is refused, and writes nothing."""

@@ -74,6 +74,21 @@ def members_that_fill_a_buffer() -> Draft:
     return taken("gzip", data[61:], KEPT)
 
 
+# A member's deflate data that leave so many bytes in the buffer of a release: 512 bytes up to 1.0, 8 KiB since 1.1.
+LEFT_IN_THE_BUFFER = {f"{left} of {size}": size - left for size in (512, 8192) for left in (26, 27)}
+
+
+@case("GZP-02", "GZP-03", each=LEFT_IN_THE_BUFFER)
+def member_that_begins_at_the_end_of_the_buffer(size: int) -> Draft:
+    """A second member is taken wherever the buffer ends; before 3.6 it was not if 26 bytes or fewer were left in it."""
+    record = some_records(1)[0]._replace(value=b"v" * 9000)
+    plain = payload_of([record])
+    first, second = split(plain, size - len(deflate_stored(b"")))
+    body = deflate_stored(first)
+    assert len(body) == size
+    return taken("gzip", gzip_member(first, body=body) + gzip_member(second), KEPT, record)
+
+
 @case("GZP-03", each=ways(junk={name: JUNK[name] for name in ("one-zero", "text", "half-a-magic")}))
 def bytes_behind_the_last_member(shape: dict[str, Any]) -> Draft:
     """Bytes after the last member that are no gzip header are ignored; where the batch is kept, they are stored."""

@@ -180,6 +180,22 @@ def skippable_frame_of_the_largest_size_at_any_place(shape: dict[str, Any]) -> D
     return taken("zstd", FRAME + EMPTY * shape["empty"] + skippable(b"skip", size=2**32 - 1), shape["path"])
 
 
+# Four bytes of the content are there.  As an int the number of missing bytes looks like an error from 2**32 - 119 on.
+GIBIBYTES = {
+    "2**31": 2**31,
+    "in-32-bits": 2**32 - 9,
+    "beyond-32-bits": 2**32 - 8,
+    "before-errors": 2**32 - 120 + 4,
+    "first-error": 2**32 - 119 + 4,
+}
+
+
+@case("ZST-03", "ZST-07", each=ways(size=GIBIBYTES))
+def skippable_frame_of_gibibytes(shape: dict[str, Any]) -> Draft:
+    """A skippable frame of 2 to 4 GiB is waited for in vain; before 4.4 one that lacks nearly 4 GiB is an error."""
+    return taken("zstd", FRAME + skippable(b"skip", size=shape["size"]), shape["path"])
+
+
 @case("ZST-05", each=PATHS)
 def checksum_right(path: str) -> Draft:
     """A right checksum at the end of the frame is taken."""

@@ -34,7 +34,10 @@ BUFFER_SIZE = 128 * 1024 + 3
 # ZSTD_startingInputLength
 STARTING_INPUT = 5
 SKIPPABLE_HEADER = 8
-UINT32_MAX = 2**32 - 1
+# ZSTD_error_maxCode: before 4.4 zstd-jni narrowed the number of missing bytes to an int, and took those above its
+# negative for errors.
+MOST_ERRORS = 120
+UINT32_RANGE = 2**32
 BLOCK_HEADER = 3
 CHECKSUM = 4
 RAW, RLE, _COMPRESSED, RESERVED = range(4)
@@ -169,9 +172,10 @@ class ZstdSource:
             self._at += CHECKSUM
 
     def _skip_frame(self, start: int) -> None:
-        """ZST-03; a size that overflows with its header was an error once."""
+        """ZST-03; where nearly 4 GiB are missing, their number was taken for an error once."""
         size = int.from_bytes(self._data[start + 4 : start + SKIPPABLE_HEADER], "little")
-        if not self._skips_any_size and size + SKIPPABLE_HEADER > UINT32_MAX:
+        missing = size - (self._buffered() - start - SKIPPABLE_HEADER)
+        if not self._skips_any_size and missing > UINT32_RANGE - MOST_ERRORS:
             raise Thrown("IOException", "ZST-07")
         self._at = skippable_end(self._data, start)
 
