@@ -172,9 +172,13 @@ def test_brokers_without_api_versions(peer: Callable[[Behaviour], Peer]) -> None
         assert client.metadata()["topics"] == []
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:port"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", "host:", ":9092", "host:port", "host:-1", "host:²", "host:0", "host:65536", "host:" + "9" * 5000],
+)
 def test_addresses(text: str) -> None:
-    """Text that is not HOST:PORT is refused."""
+    """Text that is not HOST:PORT, or names a port that cannot be, is refused."""
+    assert parse_address("host:65535") == ("host", 65_535)
     assert parse_address("[::1]:9092") == ("::1", 9092)
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_address(text)
