@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
@@ -145,6 +146,29 @@ def test_silence_has_a_limit(peer: Callable[[Behaviour], Peer]) -> None:
     there = peer(lambda _: b"")
     with Connection("127.0.0.1", there.port, time_limit=0.1) as connection, pytest.raises(Silent, match=r"0\.1 s"):
         connection.ask(ASK)
+
+
+def drip(listener: socket.socket) -> None:
+    """Announce a hundred bytes to one connection, and send them one by one."""
+    with suppress(OSError), listener.accept()[0] as connection:
+        connection.sendall((100).to_bytes(4, "big"))
+        for _ in range(100):
+            connection.sendall(b"\0")
+            time.sleep(0.02)
+
+
+def test_an_answer_in_drops_has_a_limit() -> None:
+    """The limit is that of a whole answer, however often a byte of it comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,), daemon=True)
+        dripping.start()
+        with (
+            Connection("127.0.0.1", listener.getsockname()[1], time_limit=0.2) as connection,
+            pytest.raises(Silent, match=r"0\.2 s"),
+        ):
+            connection.ask(ASK)
+        dripping.join(5)
+    assert not dripping.is_alive()
 
 
 @pytest.mark.parametrize("answer", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", framed(b"\0\0")])
