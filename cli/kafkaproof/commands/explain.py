@@ -232,7 +232,7 @@ def print_explanation(title: str, explanation: Explanation, on: Console, broken:
 
 
 class TopicContent(NamedTuple):
-    """What bytes of an internal topic hold.
+    """The batches in bytes of an internal topic.
 
     Attributes:
         topic: the topic.
@@ -260,7 +260,7 @@ class TopicContent(NamedTuple):
                 yield line | (control_line(record) if batch.control else record_line(self.topic, record))
 
     def faults(self) -> list[str]:
-        """What is wrong beside a batch that is broken, in words."""
+        """The faults beside a batch that is broken, in words."""
         found = [f"offset {line['offset']}: {line['error']}" for line in self.lines() if "error" in line]
         if self.ends:
             found.append(f"{self.ends} (TOP-15)" + (f"; {self.tail}" if self.tail else ""))
