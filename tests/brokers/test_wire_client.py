@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 
@@ -147,6 +148,29 @@ def test_silence_has_a_limit(peer: Callable[[Behaviour], Peer]) -> None:
         connection.ask(ASK)
 
 
+def drip(listener: socket.socket) -> None:
+    """Announce a hundred bytes to one connection, and send them one by one."""
+    with suppress(OSError), listener.accept()[0] as connection:
+        connection.sendall((100).to_bytes(4, "big"))
+        for _ in range(100):
+            connection.sendall(b"\0")
+            time.sleep(0.02)
+
+
+def test_an_answer_in_drops_has_a_limit() -> None:
+    """The limit is that of a whole answer, however often a byte of it comes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        dripping = threading.Thread(target=drip, args=(listener,), daemon=True)
+        dripping.start()
+        with (
+            Connection("127.0.0.1", listener.getsockname()[1], time_limit=0.2) as connection,
+            pytest.raises(Silent, match=r"0\.2 s"),
+        ):
+            connection.ask(ASK)
+        dripping.join(5)
+    assert not dripping.is_alive()
+
+
 @pytest.mark.parametrize("answer", [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", framed(b"\0\0")])
 def test_frames_that_are_none(answer: bytes, peer: Callable[[Behaviour], Peer]) -> None:
     """A size that cannot be, and a response without a header, are `GarbledResponse`."""
@@ -172,9 +196,13 @@ def test_brokers_without_api_versions(peer: Callable[[Behaviour], Peer]) -> None
         assert client.metadata()["topics"] == []
 
 
-@pytest.mark.parametrize("text", ["", "host", "host:", ":9092", "host:port"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "host", "host:", ":9092", "host:port", "host:-1", "host:²", "host:0", "host:65536", "host:" + "9" * 5000],
+)
 def test_addresses(text: str) -> None:
-    """Text that is not HOST:PORT is refused."""
+    """Text that is not HOST:PORT, or names a port that cannot be, is refused."""
+    assert parse_address("host:65535") == ("host", 65_535)
     assert parse_address("[::1]:9092") == ("::1", 9092)
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_address(text)

@@ -103,6 +103,12 @@ def test_wrong_names_are_errors_of_usage(arguments: tuple[str, ...], problem: st
     assert problem in done.output
 
 
+def test_a_port_that_cannot_be_is_an_error_of_usage(tmp_path: Path) -> None:
+    """A larger number would be taken for another port."""
+    done = run("run", "brokers", "localhost:99999", "--row", "records-kept", "--report", tmp_path)
+    assert (done.exit_code, "from 1 to 65535" in done.output) == (2, True), done.output
+
+
 def test_without_results_there_is_nothing_to_show(tmp_path: Path) -> None:
     """Exit code 3 and the command that makes them; a broken result is an error with its line."""
     done = run("show", "recovery", "--from", tmp_path)

@@ -27,7 +27,7 @@ def test_a_line_for_each_record(tmp_path: Path) -> None:
     contents = ((COMMIT, COMMITTED), (COMMIT, None), (b"\0\x63", b"?"), (COMMIT, b"\0"))
     path = log_file(tmp_path, OFFSETS, batch_of(7, *contents))
     done = run("--records", str(path))
-    assert done.exit_code == 0
+    assert done.exit_code == 1
     commit, tombstone, unknown, broken = lines(done)
     key = {"group": "g", "topic": "t", "partition": 0}
     assert commit == {
@@ -61,6 +61,50 @@ def test_a_broken_batch_comes_after_what_can_be_read(tmp_path: Path) -> None:
     done = run("--records", str(log_file(tmp_path, OFFSETS, batch_of(0, (COMMIT, COMMITTED)) + broken)))
     assert (done.exit_code, len(lines(done))) == (1, 1)
     assert done.stderr.startswith("error: ")
+
+
+def test_a_record_that_no_broker_loads_is_broken(tmp_path: Path) -> None:
+    """The last line, JSON and the exit code say so; a remark alone is no fault."""
+    path = log_file(tmp_path, OFFSETS, batch_of(7, (COMMIT, COMMITTED), (None, COMMITTED), (None, COMMITTED)))
+    done = run(str(path))
+    assert done.exit_code == 1
+    assert done.stdout.rstrip().endswith(
+        "✗ broken: offset 8: a record without a key (at key, byte 0; TOP-01); and 1 more, --records shows them"
+    )
+    document = json.loads(run("--json", str(path)).stdout)
+    assert (document["valid"], len(document["broken"]), document["error"]) == (False, 2, None)
+    assert run("--records", str(path)).exit_code == 1
+    path.write_bytes(batch_of(7, (COMMIT, COMMITTED), (b"\0\x63", b"?")))
+    assert [run(*args, str(path)).exit_code for args in ((), ("--json",), ("--records",))] == [0, 0, 0]
+
+
+def test_a_snapshot_that_was_cut_is_broken(tmp_path: Path) -> None:
+    """Also where the cut is between two batches; a part of it that was chosen has no ends."""
+    path = log_file(tmp_path, METADATA, snapshot(TOPIC)[:-5], "cut.checkpoint")
+    records, plain = run("--records", str(path)), run(str(path))
+    assert (records.exit_code, plain.exit_code) == (1, 1)
+    assert "its last record is no control record, and should be snapshot_footer (TOP-15)" in records.stderr
+    assert "bytes not read: the batch there is larger" in records.stderr
+    assert "snapshot_footer (TOP-15)" in " ".join(plain.stdout.split())
+    path.write_bytes(snapshot(TOPIC, footer=False))
+    assert [run(*args, str(path)).exit_code for args in (("--records",), (), ("--records", "--length", "1000"))] == [
+        1,
+        1,
+        0,
+    ]
+
+
+def test_bytes_that_are_not_read_are_mentioned(tmp_path: Path) -> None:
+    """A log may end within a batch; bytes without any batch are an error, and an empty log is not."""
+    whole = batch_of(0, (COMMIT, COMMITTED))
+    path = log_file(tmp_path, OFFSETS, whole * 2)
+    cut, shifted = run("--records", "--length", "150", str(path)), run("--records", "--from", "7", str(path))
+    assert (cut.exit_code, len(lines(cut)), cut.stderr) == (
+        0, 1, f"{150 - len(whole)} bytes not read: the batch there is larger\n",
+    )  # fmt: skip
+    assert (shifted.exit_code, shifted.stdout, "no whole batch" in shifted.stderr) == (1, "", True)
+    path.write_bytes(b"")
+    assert (run("--records", str(path)).exit_code, run("--records", str(path)).output) == (0, "")
 
 
 @pytest.mark.parametrize("args", [(), ("--json",)])

@@ -27,6 +27,7 @@ from kafka_conformance.runner.fetch_versions import (
     versions_document,
     versions_lines,
     with_versions,
+    write_versions,
 )
 from kafka_conformance.runner.results import read_results
 from kafka_conformance.runner.smoke import smoke
@@ -38,7 +39,9 @@ from kafka_conformance.testees.protocol import Capability, CodecAnswer, HelloRef
 from kafka_conformance.testees.serve import reply_to
 from kafka_corpus.case import Recipe
 from kafka_corpus.vectors import load_vectors
-from kafkaproof.commands.certify import certify_testees
+from kafkaproof.cli import INTERRUPTED
+from kafkaproof.commands import certify
+from kafkaproof.commands.certify import CertifyOutcome, certify_testees
 
 ONE = "v1_message.crc_above_int32"
 ROOT = Path(__file__).resolve().parents[2]
@@ -337,6 +340,45 @@ def test_a_version_that_is_worse_than_another_has_the_grade_of_its_findings() ->
     assert (missing.grade, missing.detail) == ("not run", "no such version")
 
 
+def test_a_version_alone_is_not_compared(tmp_path: Path) -> None:
+    """Its cell has no grade, and neither it nor a run of other versions replaces a comparison."""
+    client = ClientByVersion("kafka-python-client", "fetch", (2, 12), {2: 1, 12: 0}, {})
+    alone, silent = version_cells(client, {}, {12: "no such version"})
+    assert (alone.grade, alone.outcome, alone.observed) == ("not run", "not compared", {"compared": 1})
+    assert (silent.grade, silent.outcome) == ("not run", "not spoken")
+
+    names = ["kafka-python-client", "--only", ONE, "--report", str(tmp_path), "--fetch-versions"]
+    CliRunner().invoke(certify_testees, [*names, "2,12"])
+    path, column = tmp_path / "fetch-versions.json", result_path(tmp_path, "fetch-versions", "kafka-python-client")
+    before = path.read_bytes(), column.read_bytes()
+    refused = CliRunner().invoke(certify_testees, [*names, "12,17"])
+    assert (refused.exit_code, "compares versions 2, 12 of kafka-python-client" in refused.output) == (2, True)
+    assert write_versions(path, [client]) == []
+    assert (path.read_bytes(), column.read_bytes()) == before
+    other = ClientByVersion("a", "fetch", (2, 12), {2: 1, 12: 1}, {})
+    assert write_versions(path, [client, other]) == [other]
+    assert [each["connect"] for each in json.loads(path.read_text())["clients"]] == ["a", "kafka-python-client"]
+    path.write_text("{")
+    assert write_versions(path, [client]) == [client]
+
+
+def test_a_run_that_was_stopped_compares_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 130, no line about cases that ran, and the comparison from before stays."""
+    names = ["kafka-python-client", "--only", ONE, "--report", str(tmp_path), "--fetch-versions", "2,12"]
+    CliRunner().invoke(certify_testees, names)
+    path, column = tmp_path / "fetch-versions.json", result_path(tmp_path, "fetch-versions", "kafka-python-client")
+    before = path.read_bytes(), column.read_bytes()
+    monkeypatch.setattr(
+        certify, "certify_several", lambda names, *_: [CertifyOutcome(name, {}, INTERRUPTED) for name in names]
+    )
+    done = CliRunner().invoke(certify_testees, names)
+    assert done.exit_code == 130
+    assert "cases in Fetch" not in done.output
+    assert f"the versions are not compared; {path} is of an earlier run" in done.output
+    assert (path.read_bytes(), column.read_bytes()) == before
+    assert list(json.loads(CliRunner().invoke(certify_testees, [*names, "--json"]).stdout)) == ["testees"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -385,8 +427,8 @@ def page_lines(kind: str) -> Iterator[str]:
     """The lines of the table in docs/fetch-versions.md, by the kept results of *kind*."""
     for result in edge_results(ROOT / "results")[kind]:
         cells = {int(row.rpartition("-")[2]): cell for row, cell in result.cells.items()}
-        ran = {version: cell for version, cell in sorted(cells.items()) if cell.grade != "not run"}
-        worse = {version: cell for version, cell in ran.items() if cell.grade != "PASS"}
+        ran = {version: cell for version, cell in sorted(cells.items()) if cell.outcome != "not spoken"}
+        worse = {version: cell for version, cell in ran.items() if cell.grade not in ("PASS", "not run")}
         differs = "none" if len(ran) > 1 else "-"
         if worse:
             most = max(worse.values(), key=lambda cell: cell.observed["worse"])

@@ -16,12 +16,15 @@ from kafka_conformance.dossiers.folder import FINDINGS
 from kafka_conformance.reports.collection import certify_command, folder_name
 from kafka_conformance.runner import results
 from kafka_conformance.runner.history import check_covers_history, history, history_document
-from kafka_conformance.runner.keeping import PART, WHOLE, WouldReplace, check_covers_result
+from kafka_conformance.runner.keeping import PART, WHOLE, WouldReplace, check_covers_result, reserved
 from kafka_conformance.runner.results import ResultHeader
 from kafka_conformance.sanitize import indented_json
 from kafka_corpus.vectors import corpus_hash
 from kafka_records import decode
 from kafkaproof.cli import kafkaproof
+from kafkaproof.commands import broker
+
+ONLY = "produce_crc.*"
 
 AREA = "v1_message"
 ALL = 3721
@@ -277,3 +280,46 @@ def test_a_complete_result_is_kept_until_another_is(tmp_path: Path) -> None:
         assert results.previous_result(path).read_bytes() == full
     assert hashlib.sha256(written(path, header())).hexdigest() == hashlib.sha256(full).hexdigest()
     assert [each.name for each in tmp_path.iterdir()] == [results.FILE]
+
+
+def test_a_folder_without_a_result_is_removed(tmp_path: Path) -> None:
+    """Only one that was made for the run, and only if nothing was written."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    for folder in (tmp_path / "a" / "b" / "c", mine):
+        with reserved(folder):
+            assert folder.is_dir()
+    assert list(tmp_path.iterdir()) == [mine]
+    with reserved(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "kept").touch()
+    assert sorted((tmp_path / "a").iterdir()) == [tmp_path / "a" / "kept"]
+
+
+@pytest.mark.parametrize("earned", [False, True])
+def test_a_stopped_broker_run_names_what_there_is(
+    earned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an answer there is no file to name, and no folder is left; a file from before is not of this run."""
+    folder = tmp_path / "out"
+    path = folder / folder_name("x") / results.FILE
+
+    def stop(*_: object) -> None:
+        if earned:
+            writer = results.ResultWriter(path, header("x", only=(ONLY,), cases=2))
+            line = results.ResultLine(case="a", outcome="agree", area="", op="append", expected="valid", rules=())
+            writer.write([line])
+            writer.close()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(broker, "_run", stop)
+    words = ["broker", "certify", "--bootstrap", "localhost:1", "--name", "x", "--only", ONLY, "--report", str(folder)]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == 130, done.output
+    assert (f"what was earned is in {path}" in done.output, "stopped before any answer" in done.output) == (
+        earned,
+        not earned,
+    )
+    assert folder.exists() == earned
+    if earned:
+        earned = False
+        assert "stopped before any answer" in CliRunner().invoke(kafkaproof, words).output

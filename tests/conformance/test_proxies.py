@@ -185,10 +185,17 @@ def test_certify_a_running_proxy(tmp_path: Path, fault: str, row: str, code: int
 
 
 @pytest.mark.parametrize(
-    "words", [["kafka-python", "--allow", "values"], ["proxy:a:1", "proxy:b:2"], ["proxy:a:1", "--allow", "v"]]
+    "words",
+    [
+        ["kafka-python", "--allow", "values"],
+        ["proxy:a:1", "proxy:b:2"],
+        ["proxy:a:1", "--allow", "v"],
+        ["proxy:localhost:1", "--upstream", "localhost:99999"],
+        ["proxy:localhost:100000", "--upstream", "localhost:2"],
+    ],
 )
 def test_certify_refuses(words: list[str]) -> None:
-    """Options of proxies without one, two proxies and an unknown change are errors of usage."""
+    """Options of proxies without one, two proxies, an unknown change and no port are errors of usage."""
     assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
 
 

@@ -253,10 +253,12 @@ def certify_broker(
         raise
     except OSError as error:
         raise click.UsageError(f"--report: {error}") from error
+    began = _file_number(path)
     try:
         done = _run(where, name, against, cases, only, path)
     except KeyboardInterrupt:
-        click.echo(f"stopped; what was earned is in {path}", err=True)
+        earned = _file_number(path) != began and results.count_lines(path)
+        click.echo(f"stopped; what was earned is in {path}" if earned else "stopped before any answer", err=True)
         if (before := results.previous_result(path)).exists():
             click.echo(f"the complete result from before is {before}", err=True)
         sys.exit(INTERRUPTED)
@@ -267,6 +269,11 @@ def certify_broker(
     else:
         terminal.show_result(made, terminal.console(), details=True)
     sys.exit(OK if made.agrees else DISAGREEMENTS)
+
+
+def _file_number(path: Path) -> int | None:
+    """A number that another file in the place of *path* does not have; None without a file."""
+    return path.stat().st_ino if path.exists() else None
 
 
 def _refuse_sparse(release: str) -> None:

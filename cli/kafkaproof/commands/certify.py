@@ -33,6 +33,7 @@ from kafka_conformance.runner import bisect, deviations, keeping, results
 from kafka_conformance.runner.fetch_versions import (
     BadVersions,
     ClientByVersion,
+    check_covers_versions,
     compare_versions,
     parse_versions,
     steady_versions,
@@ -41,6 +42,7 @@ from kafka_conformance.runner.fetch_versions import (
     versions_lines,
     with_versions,
     write_version_column,
+    write_versions,
 )
 from kafka_conformance.runner.history import History, check_covers_history, history, history_document, history_lines
 from kafka_conformance.runner.keeping import DEFAULT_HELP
@@ -364,27 +366,44 @@ def certify_versions(
         if split_version(name)[2] is not None:
             raise click.UsageError(f"{name} and --{request}-versions both name versions: say one of them")
         _check_name(f"{name}+{request}{versions[0]}")
+    path = settings.folder / f"{request}-versions.json"
+    with _usage_errors():
+        check_covers_versions(path, names, versions)
     cases = version_cases(cases, request, settings.per_group)
     if settings.per_group:
         settings = replace(settings, only=tuple(case.id for case in cases))
     done = certify_several(with_versions(names, request, versions), cases, settings)
+    if exit_code(done, lenient=False) == INTERRUPTED:
+        return _not_compared(path, done, settings)
     made = compare_versions(_results_by_name(done))
     if differing := [case for case in cases if any(case.id in client.differing for client in made)]:
         clients = [name for each in made if each.differing for name in with_versions([each.name], request, each.spoken)]
         ids, again = tuple(case.id for case in differing), settings.folder / "again"
         second = replace(settings, folder=again, only=ids, formats=(), resume=False, variants=0, as_json=True)
-        made = steady_versions(made, _results_by_name(certify_several(clients, differing, second)))
-    document = versions_document(made)
-    settings.folder.mkdir(parents=True, exist_ok=True)
-    (settings.folder / f"{request}-versions.json").write_bytes(indented_json(document))
+        confirmed = certify_several(clients, differing, second)
+        if exit_code(confirmed, lenient=False) == INTERRUPTED:
+            return _not_compared(path, done, settings)
+        made = steady_versions(made, _results_by_name(confirmed))
+    written = write_versions(path, made)
     for client in made:
-        _write_version_edges(client, done, settings.folder)
+        if client in written:
+            _write_version_edges(client, done, settings.folder)
+        else:
+            click.echo(f"{client.name}: the comparison from before stays in {path}", err=True)
     if settings.as_json:
-        say_json({f"{request}_versions": document, "testees": [each.document for each in done]})
+        say_json({f"{request}_versions": versions_document(made), "testees": [each.document for each in done]})
     else:
         click.echo()
         click.echo("\n".join(versions_lines(made)))
     return exit_code(counting_versions(done, made), lenient=False)
+
+
+def _not_compared(path: Path, done: Sequence[CertifyOutcome], settings: CertifySettings) -> int:
+    """Say that a stopped run compares nothing and leaves *path* as it is; give the exit code."""
+    click.echo("the versions are not compared" + (f"; {path} is of an earlier run" if path.exists() else ""), err=True)
+    if settings.as_json:
+        say_json({"testees": [each.document for each in done]})
+    return INTERRUPTED
 
 
 def _results_by_name(done: Sequence[CertifyOutcome]) -> list[tuple[str, Results | None]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
 import click
 import msgspec
@@ -20,7 +21,8 @@ from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.sanitize import indented_json, printable
 from kafka_records import Batch, Explanation, Record, RecordFormatError, decode, decode_control, encode, explain
 from kafka_records.explain import Field, Part, Section
-from kafka_records.internal_topics import INTERNAL_TOPICS, decode_topic_record, topic_of_path
+from kafka_records.internal_topics import INTERNAL_TOPICS, decode_topic_record, snapshot_fault, topic_of_path
+from kafka_records.log import split_entries
 from kafka_records.rules import rule
 
 VALID, BROKEN, USAGE = 0, 1, 2
@@ -29,6 +31,8 @@ MOST: Final = 16 << 20
 CHUNK: Final = 1 << 20
 PIPED_WIDTH = 110
 WIDEST = 120
+# Files that end with a footer.
+SNAPSHOT: Final = ".checkpoint"
 # What may stand between and before hex digits, as people paste them.
 HEX_DECORATION = re.compile(r"0x|\\x|[\s,:_'\"-]", re.IGNORECASE)
 
@@ -82,7 +86,7 @@ def explain_command(
     Keys and values of internal topics are opened, too: of __consumer_offsets, __transaction_state,
     __share_group_state, __cluster_metadata (with snapshots, *.checkpoint) and __remote_log_metadata.
 
-    Exit codes: 0 it can be decoded, 1 it is broken, 2 usage.
+    Exit codes: 0 it can be decoded, 1 it is broken, or a record of an internal topic is, 2 usage.
     """
     if grades:
         if file or digits or case_id is not None:
@@ -92,16 +96,18 @@ def explain_command(
     title, data = given(file, digits, case_id, start, length)
     if topic is None and len(file) == 1 and not digits:
         topic = topic_of_path(Path(file[0]).absolute().as_posix())
+    snapshot = len(file) == 1 and not digits and file[0].endswith(SNAPSHOT) and start is None and length is None
     if as_records:
         if topic is None:
             raise Misuse(f"--records needs --topic, one of {', '.join(INTERNAL_TOPICS)}")
-        sys.exit(print_records(topic, data))
+        sys.exit(print_records(read_topic(topic, data, snapshot=snapshot)))
     explanation = explain(data, topic=topic or "")
+    broken = read_topic(topic, data, snapshot=snapshot).faults() if topic else []
     if as_json:
-        click.echo(to_json(title, explanation))
+        click.echo(to_json(title, explanation, broken))
     else:
-        print_explanation(title, explanation, output_console(width, plain=no_color))
-    sys.exit(VALID if explanation.error is None else BROKEN)
+        print_explanation(title, explanation, output_console(width, plain=no_color), broken)
+    sys.exit(BROKEN if explanation.error or broken else VALID)
 
 
 def show_grades(*, as_json: bool) -> None:
@@ -216,30 +222,85 @@ def output_console(width: int | None, *, plain: bool) -> Console:
     return Console(highlight=False, width=width or PIPED_WIDTH, color_system=None)
 
 
-def print_explanation(title: str, explanation: Explanation, on: Console) -> None:
-    """Print an explanation."""
+def print_explanation(title: str, explanation: Explanation, on: Console, broken: Sequence[str] = ()) -> None:
+    """Print an explanation, and how many faults there are in what its batches hold."""
     name = Text(f"{printable(title)} · {explanation.section.title.removeprefix('input of ')}", "bold")
     on.print(name, soft_wrap=True)
-    for line in explanation_lines(explanation, on.width):
+    more = f"; and {len(broken) - 1:,} more, --records shows them" if len(broken) > 1 else ""
+    for line in explanation_lines(explanation, on.width, f"{broken[0]}{more}" if broken else ""):
         on.print(line, soft_wrap=True)
 
 
-def print_records(topic: str, data: bytes) -> int:
-    """Print a JSON line for each record of an internal topic, an error at the end; the exit code."""
+class TopicContent(NamedTuple):
+    """The batches in bytes of an internal topic.
+
+    Attributes:
+        topic: the topic.
+        batches: those that can be read.
+        error: why reading ended in a batch, if it did.
+        ends: the fault of the ends of a snapshot; empty if there is none.
+        left: bytes after the last whole batch.
+        size: all bytes.
+    """
+
+    topic: str
+    batches: Sequence[Batch]
+    error: RecordFormatError | None
+    ends: str
+    left: int
+    size: int
+
+    def lines(self) -> Iterator[dict[str, Any]]:
+        """A dictionary for each record."""
+        for batch in self.batches:
+            for record in batch.records:
+                line: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+                if batch.transactional:
+                    line["producer_id"] = batch.producer_id
+                yield line | (control_line(record) if batch.control else record_line(self.topic, record))
+
+    def faults(self) -> list[str]:
+        """The faults beside a batch that is broken, in words."""
+        found = [f"offset {line['offset']}: {line['error']}" for line in self.lines() if "error" in line]
+        if self.ends:
+            found.append(f"{self.ends} (TOP-15)" + (f"; {self.tail}" if self.tail else ""))
+        return found
+
+    @property
+    def tail(self) -> str:
+        """The bytes at the end, in words; empty if there are none."""
+        return f"{self.left:,} bytes not read: the batch there is larger" if self.left else ""
+
+
+def read_topic(topic: str, data: bytes, *, snapshot: bool) -> TopicContent:
+    """The records in *data*, bytes of an internal topic, or all bytes of a *snapshot*."""
+    batches: Sequence[Batch]
     try:
         batches, error = decode(data), None
+        end = max((end for _, end in split_entries(data)), default=0)
     except RecordFormatError as broken:
-        batches, error = broken.batches, broken
-    for batch in batches:
-        for record in batch.records:
-            line = {"offset": record.offset, "timestamp": record.timestamp}
-            if batch.transactional:
-                line["producer_id"] = batch.producer_id
-            line |= control_line(record) if batch.control else record_line(topic, record)
-            click.echo(msgspec.json.encode(line, enc_hook=str).decode())
-    if error is not None:
-        click.echo(f"error: {printable(str(error))}", err=True)
-    return VALID if error is None else BROKEN
+        batches, error, end = broken.batches, broken, len(data)
+    ends = snapshot_fault((batches[0], batches[-1]) if batches else None) if snapshot and error is None else ""
+    return TopicContent(topic, batches, error, ends, len(data) - end, len(data))
+
+
+def print_records(content: TopicContent) -> int:
+    """Print a JSON line for each record of an internal topic, faults at the end; the exit code."""
+    broken = False
+    for line in content.lines():
+        broken |= "error" in line
+        click.echo(msgspec.json.encode(line, enc_hook=str).decode())
+    if content.error is not None:
+        click.echo(f"error: {printable(str(content.error))}", err=True)
+        return BROKEN
+    if content.ends:
+        click.echo(f"error: {content.ends} (TOP-15)", err=True)
+    if content.left == content.size > 0:
+        click.echo("error: there is no whole batch; the bytes may begin within one", err=True)
+        return BROKEN
+    if content.tail:
+        click.echo(content.tail, err=True)
+    return BROKEN if broken or content.ends else VALID
 
 
 def record_line(topic: str, record: Record) -> dict[str, Any]:
@@ -274,14 +335,15 @@ def hex_of(value: Any) -> Any:
     return value
 
 
-def to_json(title: str, explanation: Explanation) -> str:
+def to_json(title: str, explanation: Explanation, broken: Sequence[str] = ()) -> str:
     """One JSON document with every field; byte strings are hex."""
     document = {
         "input": title,
-        "valid": explanation.error is None,
+        "valid": explanation.error is None and not broken,
         "batches": explanation.batches,
         "records": explanation.records,
         "error": error_tree(explanation),
+        "broken": broken,
         "section": section_tree(explanation.section),
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

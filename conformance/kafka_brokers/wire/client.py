@@ -36,16 +36,22 @@ PAUSE: Final = 0.02
 # Unknown topic, no leader, not the leader, unknown topic id: what a new topic answers for a moment.
 NOT_YET: Final = frozenset({3, 5, 6, 100})
 NOT_CONTROLLER: Final = 41
+# A port has 16 bits.
+LARGEST_PORT: Final = 65_535
+MOST_DIGITS: Final = 5
 # ListOffsets with this timestamp returns the start of the log.
 EARLIEST: Final = -2
 LATEST: Final = -1
 
 
 def parse_address(bootstrap: str) -> tuple[str, int]:
-    """Host and port of `host:port`.  Raises `ValueError` if it is none."""
+    """Host and port of `host:port`.  Raises `ValueError` if it is none, or no such port exists."""
     host, colon, port = bootstrap.rpartition(":")
-    if not colon or not host or not port.isdigit():
+    if not colon or not host or not (port.isascii() and port.isdigit()):
         raise ValueError(f"{bootstrap}: not of the form HOST:PORT")
+    # A system call takes the lower 16 bits of a larger number, which is the port of something else.
+    if len(port) > MOST_DIGITS or not 1 <= int(port) <= LARGEST_PORT:
+        raise ValueError(f"{bootstrap}: the port of HOST:PORT is from 1 to {LARGEST_PORT}")
     return host.strip("[]"), int(port)
 
 

@@ -21,7 +21,7 @@ from kafka_brokers.wire.errors import GarbledResponse, Silent, Unreachable
 from kafka_brokers.wire.schema import Api, Message, unsigned_varint
 
 CLIENT_ID: Final = "kafkaproof"
-# Seconds without a byte of the awaited response.
+# Seconds for a whole response, from when it is awaited.
 TIME_LIMIT: Final = 30.0
 # Requests on their way at once.
 WINDOW: Final = 32
@@ -169,10 +169,7 @@ class Connection:
         while (whole := self._whole_frame()) is None:
             if self._closed:
                 return self._closed
-            before = len(self._received)
             self._pump(end)
-            if len(self._received) > before:
-                end = time.monotonic() + self._time_limit
         return whole
 
     def _whole_frame(self) -> bytes | None:

@@ -23,6 +23,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from kafka_brokers.wire.client import parse_address
 from kafka_conformance.causes import MAX_ID, MAX_TITLE, MAX_WORDS
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
 from kafka_conformance.sanitize import printable
@@ -213,6 +214,14 @@ def find_kind(id_: str) -> EdgeKind:
     near = get_close_matches(id_, known, n=1)
     meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
     raise BadEdgesError(f"no table {id_!r}; {meant}")
+
+
+def edge_address(text: str) -> tuple[str, int]:
+    """Host and port of the column or option *text*.  Raises `BadEdgesError`."""
+    try:
+        return parse_address(text)
+    except ValueError as error:
+        raise BadEdgesError(str(error)) from error
 
 
 @cache

@@ -28,7 +28,7 @@ from kafka_brokers.interface import NoBroker
 from kafka_brokers.jvm import start_jvm
 from kafka_brokers.scenarios.runner import CannotPlay
 from kafka_brokers.wire import Client, GarbledResponse, Produced, TopicPartition, WireError, tables
-from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
+from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeGrade, EdgeRow, edge_address, said
 from kafka_conformance.edges.broker_rows import (
     ANSWERED_TIME,
     APACHE,
@@ -700,6 +700,7 @@ def opened(column: str) -> Iterator[BrokerColumn]:
     """Start the broker *column*, or connect to it where it is `HOST:PORT`.
 
     Raises:
+        BadEdgesError: it is neither a known broker nor `HOST:PORT`.
         CannotRunEdges: it cannot be built, started or reached.
     """
     try:
@@ -709,6 +710,8 @@ def opened(column: str) -> Iterator[BrokerColumn]:
                 yield measure
             finally:
                 measure.close()
+    except BadEdgesError:
+        raise
     except (NoBroker, BuildError, ValueError) as error:
         raise CannotRunEdges(f"{column}: {said(error)}") from error
 
@@ -722,6 +725,7 @@ def _broker(column: str) -> Iterator[tuple[ExternalBroker, str]]:
         return
     recipe = broker_recipes().get(column)
     if recipe is None:
+        edge_address(column)
         with ExternalBroker(column) as broker:
             yield broker, ""
         return

@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_brokers.wire import tables
-from kafka_brokers.wire.client import parse_address
 from kafka_brokers.wire.errors import ERROR_NAMES, GarbledResponse
 from kafka_brokers.wire.partitions import TopicPartition
 from kafka_brokers.wire.schema import UNKNOWN_TAGS, Api, Message
-from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
+from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, edge_address, said
 from kafka_conformance.edges.relay import (
     FIRST,
     HOST,
@@ -106,7 +105,7 @@ NOT_STRICT: Final[dict[str, EdgeGrade]] = {
     OTHER_BYTES: "INFO",
 }
 _IN_FOLDER: Final = ("/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh")
-_ADDRESS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
+ADDRESS: Final = re.compile(r"[\w.\-\[\]:]+:\d+")
 
 
 def columns() -> Sequence[str]:
@@ -774,20 +773,21 @@ def running_proxy(
         allow: declared changes of records.
 
     Raises:
+        BadEdgesError: *what* or *upstream* names no port.
         CannotRunEdges: it cannot be started, or nothing comes through it.
     """
-    running = _ADDRESS.fullmatch(what) is not None
+    running = ADDRESS.fullmatch(what) is not None
     if running and not upstream:
         raise CannotRunEdges(f"{what} runs already: say with --upstream HOST:PORT where it expects its broker")
     if not running and not ("{listen" in what and "{upstream" in what):
         raise CannotRunEdges("the command line of the proxy needs the places {upstream} and {listen}")
+    address = edge_address(upstream) if upstream else (HOST, 0)
+    listen = edge_address(what) if running else (HOST, free_ports(PORTS))
     try:
-        address = parse_address(upstream) if upstream else (HOST, 0)
         broker = ScriptedBroker(address)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise CannotRunEdges(f"the broker cannot listen at {upstream}: {error}") from error
     with broker, tempfile.TemporaryDirectory(prefix="kafkaproof-proxy-") as folder:
-        listen = parse_address(what) if running else (HOST, free_ports(PORTS))
         filled = [] if running else fill_proxy_command(shlex.split(what), broker, listen)
         # In the caller's folder, which relative paths are meant from.
         command = [*_IN_FOLDER, str(Path.cwd()), *filled] if filled else []

@@ -118,12 +118,15 @@ def indent_lines(name: str, depth: int) -> str:
     return "  " * max(0, depth - 1) + name
 
 
-def explanation_lines(explanation: Explanation, width: int) -> Iterator[Text]:
-    """The whole explanation, at most *width* characters a line."""
+def explanation_lines(explanation: Explanation, width: int, broken: str = "") -> Iterator[Text]:
+    """The whole explanation, at most *width* characters a line; *broken* is a fault in what its batches hold."""
     mark = locate(explanation)
     yield from Page(explanation.section, width, "", mark).lines()
     yield Text()
-    yield from wrap_text(explanation_summary(explanation), width)
+    if explanation.error or not broken:
+        yield from wrap_text(explanation_summary(explanation), width)
+    if broken:
+        yield from wrap_text(Text.assemble(("✗ ", WRONG), ("broken", WRONG), f": {printable(broken)}"), width)
 
 
 def explanation_summary(explanation: Explanation) -> Text:

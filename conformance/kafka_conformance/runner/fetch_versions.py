@@ -1,7 +1,8 @@
 """Results of one client through several Fetch or Produce versions, side by side: which cases depend on the version.
 
 A case that has no place in a version was not run in it, and is compared in the others.  The comparison of a client is
-a column of the table of edges `fetch-versions` or `produce-versions`, with a row for each version.
+a column of the table of edges `fetch-versions` or `produce-versions`, with a row for each version.  One of fewer
+versions does not replace it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from kafka_brokers.fake_broker import check_version
 from kafka_conformance.edges import FORMAT, EdgeCell, EdgeHeader, EdgeWriter, result_path, said
 from kafka_conformance.judge.grade import Grade, grade_rank
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES
+from kafka_conformance.runner.keeping import REPORT_HINT, WouldReplace
 from kafka_conformance.runner.requests import needed_formats
 from kafka_conformance.runner.results import Results
-from kafka_conformance.sanitize import printable
+from kafka_conformance.sanitize import indented_json, printable
 from kafka_conformance.testees.known import REQUESTS, split_version
 from kafka_corpus.case import Case, Op
 from kafka_corpus.vector_format import input_of
@@ -62,6 +66,11 @@ class ClientByVersion:
     def spoken(self) -> tuple[int, ...]:
         """The versions in which any case ran."""
         return tuple(version for version in self.versions if self.compared[version])
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether cases ran in two versions."""
+        return len(self.spoken) > 1
 
 
 def parse_versions(request: str, text: str) -> tuple[int, ...]:
@@ -214,6 +223,11 @@ def version_cells(
         observed: dict[str, Any] = {"compared": compared, "worse": len(worse)}
         if not compared:
             yield EdgeCell(row=row, grade="not run", outcome="not spoken", detail=said(whys.get(version, "")))
+        elif not client.is_compared:
+            detail = "No case ran in another version."
+            yield EdgeCell(
+                row=row, grade="not run", outcome="not compared", detail=detail, observed={"compared": compared}
+            )
         elif not worse:
             yield EdgeCell(row=row, grade="PASS", outcome="same", observed=observed)
         else:
@@ -258,6 +272,54 @@ def versions_document(clients: Sequence[ClientByVersion]) -> dict[str, Any]:
     }
 
 
+class _WrittenClient(msgspec.Struct, frozen=True):
+    connect: str
+    versions: list[int]
+    spoken: list[int]
+    compared: dict[str, int]
+    differing: dict[str, dict[str, str]]
+
+
+class _WrittenVersions(msgspec.Struct, frozen=True):
+    clients: list[_WrittenClient]
+
+
+def _written_comparisons(path: Path) -> dict[str, _WrittenClient]:
+    """The clients in *path* whose versions were compared."""
+    try:
+        written = msgspec.json.decode(path.read_bytes(), type=_WrittenVersions)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return {}  # there is none
+    return {each.connect: each for each in written.clients if len(each.spoken) > 1}
+
+
+def check_covers_versions(path: Path, names: Sequence[str], versions: Sequence[int]) -> None:
+    """Raise `WouldReplace` if *path* compares one of the clients *names* in versions beside *versions*."""
+    for name, old in _written_comparisons(path).items():
+        if name in names and not set(old.spoken) <= set(versions):
+            raise WouldReplace(
+                f"{printable(str(path), 500)} compares versions {', '.join(map(str, old.spoken))} of "
+                f"{printable(name, 80)}, and a comparison of {', '.join(map(str, versions))} would replace it; "
+                f"{REPORT_HINT}"
+            )
+
+
+def write_versions(path: Path, clients: Sequence[ClientByVersion]) -> list[ClientByVersion]:
+    """Write the comparisons as JSON beside those of other clients in *path*; give the clients that were written.
+
+    One without a comparison does not replace its earlier one.
+    """
+    before = _written_comparisons(path)
+    written = [each for each in clients if each.is_compared or each.name not in before]
+    for each in written:
+        before.pop(each.name, None)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = versions_document(written)
+    document["clients"] += msgspec.to_builtins(list(before.values()))
+    path.write_bytes(indented_json(document))
+    return written
+
+
 def versions_lines(clients: Sequence[ClientByVersion]) -> Iterator[str]:
     """The comparison for a terminal."""
     for each in clients:
@@ -267,7 +329,7 @@ def versions_lines(clients: Sequence[ClientByVersion]) -> Iterator[str]:
         )
         if silent := [version for version in each.versions if not each.compared[version]]:
             yield f"  no case ran in {request} {', '.join(map(str, silent))}"
-        if len(each.spoken) < 2:
+        if not each.is_compared:
             yield "  nothing to compare: cases ran in fewer than two versions"
             continue
         if not each.differing:

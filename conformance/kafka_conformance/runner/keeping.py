@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -37,18 +37,29 @@ class InUse(OSError):
 def reserved(folder: Path, *, hint: str = REPORT_HINT) -> Iterator[None]:
     """Hold a lock on *folder*, which is made if need be; the system releases it when the process ends.
 
-    *hint* says what the second run can do.
+    Folders that were made, and are still empty at the end, are removed.  *hint* says what the second run can do.
 
     Raises:
         InUse: another process has it.
     """
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         _lock(descriptor, folder, hint)
-        yield
+        try:
+            yield
+        finally:
+            _remove_empty(made)
     finally:
         os.close(descriptor)
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    """Remove *folders*, the innermost first, up to the first that holds something."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
 
 
 def _lock(descriptor: int, folder: Path, hint: str) -> None:
