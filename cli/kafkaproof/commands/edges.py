@@ -1,4 +1,7 @@
-"""`kafkaproof edges`: what clients, proxies and brokers do with records when something beside the codec goes wrong."""
+"""`kafkaproof edges`: what clients, proxies and brokers do with records when something beside the codec goes wrong.
+
+`certify_proxy` fills one column of its table of proxies, for `kafkaproof certify proxy:NAME`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final, NoReturn, TypeVar
@@ -318,3 +322,64 @@ class _Running:
                 click.echo(printable(f"{run.column:<28}cannot run: {error}", 600), err=True)
         except BadEdgesError as error:
             raise click.UsageError(printable(str(error), 600)) from error
+
+
+# ---- proxies ----
+
+PROXIES: Final = "proxies"
+# Characters of the name of a result.
+MAX_COLUMN: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """Options for a proxy.
+
+    Attributes:
+        upstream: where a proxy that runs already expects its broker.
+        allow: names of changes of records that it is meant to make.
+        only: patterns of rows.
+    """
+
+    upstream: str
+    allow: tuple[str, ...]
+    only: tuple[str, ...]
+
+
+def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: bool) -> int:
+    """Hold the bytes into the proxy *what* against those out of it, write and show each row; give the exit code."""
+    from kafka_conformance.edges.proxies import columns, opened, running_proxy
+
+    rows = tuple(
+        row.id for row in edges.find_kind(PROXIES).row if any(fnmatchcase(row.id, each) for each in settings.only)
+    )
+    if settings.only and not rows:
+        raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
+    known = what in columns() and not settings.allow
+    proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
+    column = printable(what, MAX_COLUMN)
+    run_ = EdgeRun(kind=PROXIES, column=column, folder=folder, rows=rows, again=True)
+    cells = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for _, cell in run_edges(run_, proxy):
+            cells.append(cell)
+            if not as_json:
+                cause = edges.edge_cause_of(PROXIES, what, cell)
+                click.echo(f"{cell.grade:<11} {cell.row:<22} {printable(cell.outcome, 120)}")
+                if cell.grade not in ("PASS", "not run"):
+                    click.echo(f"{'':<11} {printable(cause.title if cause else cell.detail, 300)}")
+    except BadEdgesError as error:
+        raise click.UsageError(str(error)) from error
+    except CannotRunEdges as error:
+        click.echo(printable(f"{what} cannot run: {error}", 1000), err=True)
+        return CANNOT_RUN
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {edges.result_path(folder, PROXIES, column)}", err=True)
+        return INTERRUPTED
+    path = str(edges.result_path(folder, PROXIES, column))
+    if as_json:
+        say_json({"proxy": what, "cells": [msgspec.to_builtins(cell) for cell in cells], "result": path})
+    else:
+        click.echo(f"full result {path}")
+    return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
