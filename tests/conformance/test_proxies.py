@@ -192,6 +192,17 @@ def test_certify_refuses(words: list[str]) -> None:
     assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_certify_refuses_its_own_broker(host: str, tmp_path: Path) -> None:
+    """At the address of the proxy, under any name, the broker would be taken for a proxy that changes nothing."""
+    proxy = _free_address()
+    upstream = f"{host}:{parse_address(proxy)[1]}"
+    words = ["certify", f"proxy:{proxy}", "--upstream", upstream, "--only", "fetch-partial", "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == 2
+    assert f"--upstream: {upstream} is the address of the proxy itself" in done.output
+
+
 @pytest.mark.slow
 def test_certify_starts_a_proxy(tmp_path: Path) -> None:
     """`certify proxy:COMMAND` starts the proxy in the current folder."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections import Counter
@@ -23,6 +24,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 import msgspec
 
+from kafka_brokers.wire.client import parse_address
 from kafka_conformance import edges
 from kafka_conformance.edges import BadEdgesError, EdgeCause, EdgeCell, EdgeKind, EdgeResult
 from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, edge_module, run_edges
@@ -355,6 +357,8 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
     )
     if settings.only and not rows:
         raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
+    if settings.upstream:
+        _check_addresses(what, settings.upstream)
     known = what in columns() and not settings.allow
     proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
     column = printable(what, MAX_COLUMN)
@@ -383,3 +387,33 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
     else:
         click.echo(f"full result {path}")
     return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
+
+
+def _check_addresses(what: str, upstream: str) -> None:
+    """Refuse *upstream* if the running proxy *what* has that address, under any of its names.
+
+    The broker would listen there, and the client would talk to it without a proxy.
+    """
+    try:
+        host, port = parse_address(upstream)
+    except ValueError as error:
+        raise click.UsageError(f"--upstream: {printable(str(error), 300)}") from error
+    try:
+        proxy, proxy_port = parse_address(what)
+    except ValueError:
+        return  # a command line or a name
+    if port == proxy_port and _addresses(proxy) & _addresses(host):
+        raise click.UsageError(
+            f"--upstream: {printable(upstream, 300)} is the address of the proxy itself; "
+            "say where the proxy expects its broker"
+        )
+
+
+def _addresses(host: str) -> set[str]:
+    """The addresses of *host*, of all names of this machine if it is 0.0.0.0; none if it is unknown."""
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError):
+        return set()
+    everywhere = bool(found & {"0.0.0.0", "::"})
+    return found | _addresses("localhost") | _addresses(socket.gethostname()) if everywhere else found
