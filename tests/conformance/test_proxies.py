@@ -8,12 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.conformance.tiny_proxy import TinyProxy, upper_case
 
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance.edges import EdgeCell, edge_causes, edge_results, find_kind, read_edge_result, unreviewed
+from kafka_conformance.edges import (
+    FORMAT,
+    EdgeCell,
+    EdgeHeader,
+    edge_causes,
+    edge_results,
+    find_kind,
+    read_edge_result,
+    result_path,
+    unreviewed,
+)
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
 from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, is_odd, one_batch, record_changes
@@ -201,6 +212,35 @@ def test_certify_refuses_its_own_broker(host: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(kafkaproof, words)
     assert done.exit_code == 2
     assert f"--upstream: {upstream} is the address of the proxy itself" in done.output
+
+
+def test_results_of_commands_do_not_mix(tmp_path: Path) -> None:
+    """Long commands that differ at their end, or in a space, have files of their own, with the whole command inside."""
+    begin = f"{sys.executable} {TINY} {{upstream}} {{listen}} --config /etc/some/very/long/folder/of/mine"
+    columns_ = [f"{begin}/a", f"{begin}/b", f"{begin}-b", "p {upstream} {listen}", "p-{upstream} {listen}"]
+    paths = {result_path(tmp_path, "proxies", column) for column in columns_}
+    assert len(paths) == len(columns_)
+    assert all(len(path.name) < 100 for path in paths)
+    assert result_path(tmp_path, "proxies", "localhost:9092").name == "localhost-9092.ndjson"
+    assert result_path(tmp_path, "recovery", "aiokafka-client@0.9.0").name == "aiokafka-client-0.9.0.ndjson"
+
+
+def test_certify_keeps_a_result_of_another_proxy(tmp_path: Path) -> None:
+    """A file of another column is left as it is, and the command says which one it has."""
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream))
+    path = result_path(tmp_path, "proxies", proxy.address)
+    path.parent.mkdir(parents=True)
+    header = EdgeHeader(format=FORMAT, kind="proxies", column="other proxy", version="", date="2026-01-01")
+    path.write_bytes(msgspec.json.encode(header) + b"\n")
+    words = ["certify", f"proxy:{proxy.address}", "--upstream", upstream, "--only", "acks", "--report", str(tmp_path)]
+    try:
+        done = CliRunner().invoke(kafkaproof, words)
+    finally:
+        proxy.close()
+    assert done.exit_code == 2, done.output
+    assert "other proxy" in done.output
+    assert read_edge_result(path).header == header
 
 
 @pytest.mark.slow

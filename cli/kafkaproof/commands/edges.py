@@ -329,8 +329,6 @@ class _Running:
 # ---- proxies ----
 
 PROXIES: Final = "proxies"
-# Characters of the name of a result.
-MAX_COLUMN: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +359,7 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
         _check_addresses(what, settings.upstream)
     known = what in columns() and not settings.allow
     proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
-    column = printable(what, MAX_COLUMN)
-    run_ = EdgeRun(kind=PROXIES, column=column, folder=folder, rows=rows, again=True)
+    run_ = EdgeRun(kind=PROXIES, column=what, folder=folder, rows=rows, again=True)
     cells = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -374,14 +371,14 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
                 if cell.grade not in ("PASS", "not run"):
                     click.echo(f"{'':<11} {printable(cause.title if cause else cell.detail, 300)}")
     except BadEdgesError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.UsageError(printable(str(error), 1000)) from error
     except CannotRunEdges as error:
         click.echo(printable(f"{what} cannot run: {error}", 1000), err=True)
         return CANNOT_RUN
     except KeyboardInterrupt:
-        click.echo(f"stopped; what was earned is in {edges.result_path(folder, PROXIES, column)}", err=True)
+        click.echo(f"stopped; what was earned is in {edges.result_path(folder, PROXIES, what)}", err=True)
         return INTERRUPTED
-    path = str(edges.result_path(folder, PROXIES, column))
+    path = str(edges.result_path(folder, PROXIES, what))
     if as_json:
         say_json({"proxy": what, "cells": [msgspec.to_builtins(cell) for cell in cells], "result": path})
     else:
