@@ -243,6 +243,25 @@ def test_certify_keeps_a_result_of_another_proxy(tmp_path: Path) -> None:
     assert read_edge_result(path).header == header
 
 
+@pytest.mark.parametrize(
+    ("proxy", "upstream", "code"),
+    [
+        ("localhost:1", "localhost:99999", 2),
+        ("localhost:999999", "localhost:1", 2),
+        ("localhost:1", "nothing", 2),
+        ("localhost:1", f"{'a' * 70}.b:1", 3),
+        (f"{'a' * 70}.b:1", "localhost:29843", 3),
+    ],
+)
+def test_certify_with_an_impossible_address(proxy: str, upstream: str, code: int, tmp_path: Path) -> None:
+    """A port above 65535, or a name that is none, is one line about that address."""
+    words = ["certify", f"proxy:{proxy}", "--upstream", upstream, "--only", "acks", "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == code, done.output
+    assert isinstance(done.exception, SystemExit)
+    assert proxy in done.output or upstream in done.output
+
+
 @pytest.mark.slow
 def test_certify_starts_a_proxy(tmp_path: Path) -> None:
     """`certify proxy:COMMAND` starts the proxy in the current folder."""

@@ -329,6 +329,7 @@ class _Running:
 # ---- proxies ----
 
 PROXIES: Final = "proxies"
+MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,15 +392,18 @@ def _check_addresses(what: str, upstream: str) -> None:
 
     The broker would listen there, and the client would talk to it without a proxy.
     """
+    from kafka_conformance.edges.proxies import ADDRESS
+
+    is_running = ADDRESS.fullmatch(what) is not None
     try:
         host, port = parse_address(upstream)
+        proxy, proxy_port = parse_address(what) if is_running else ("", 0)
+        for text, number in ((upstream, port), (what, proxy_port)):
+            if number > MAX_PORT:
+                raise ValueError(f"{text}: ports end at {MAX_PORT:,}")
     except ValueError as error:
-        raise click.UsageError(f"--upstream: {printable(str(error), 300)}") from error
-    try:
-        proxy, proxy_port = parse_address(what)
-    except ValueError:
-        return  # a command line or a name
-    if port == proxy_port and _addresses(proxy) & _addresses(host):
+        raise click.UsageError(printable(str(error), 300)) from error
+    if is_running and port == proxy_port and _addresses(proxy) & _addresses(host):
         raise click.UsageError(
             f"--upstream: {printable(upstream, 300)} is the address of the proxy itself; "
             "say where the proxy expects its broker"

@@ -106,7 +106,7 @@ NOT_STRICT: Final[dict[str, EdgeGrade]] = {
     OTHER_BYTES: "INFO",
 }
 _IN_FOLDER: Final = ("/bin/sh", "-c", 'cd "$1" && shift && exec "$@"', "sh")
-_ADDRESS: Final = re.compile(r"[\w.\-\[\]:]+:\d{1,5}")
+ADDRESS: Final = re.compile(r"[\w.\-\[\]:]+:\d+")
 
 
 def columns() -> Sequence[str]:
@@ -776,7 +776,7 @@ def running_proxy(
     Raises:
         CannotRunEdges: it cannot be started, or nothing comes through it.
     """
-    running = _ADDRESS.fullmatch(what) is not None
+    running = ADDRESS.fullmatch(what) is not None
     if running and not upstream:
         raise CannotRunEdges(f"{what} runs already: say with --upstream HOST:PORT where it expects its broker")
     if not running and not ("{listen" in what and "{upstream" in what):
