@@ -262,6 +262,31 @@ def test_certify_with_an_impossible_address(proxy: str, upstream: str, code: int
     assert proxy in done.output or upstream in done.output
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--format", "junit,html", "--strict", "--profile", "consumer"], "--profile, --strict, --format:"),
+        (["--resume", "--jobs", "2", "--seed", "x", "--history", "3"], "--history, --seed, --jobs, --resume:"),
+        (["--fetch-versions", "4,12", "--bisect", "case"], "--fetch-versions, --bisect:"),
+        (["--all"], "--all:"),
+    ],
+)
+def test_certify_names_options_without_effect(words: list[str], named: str, tmp_path: Path) -> None:
+    """An option that the check of a proxy does not have is an error of usage that names it."""
+    command = ["certify", "proxy:localhost:1", "--upstream", "localhost:29843", *words, "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, command)
+    assert done.exit_code == 2
+    assert f"Error: {named} without effect for a proxy" in done.output
+
+
+@pytest.mark.parametrize("words", [["--upstream", "localhost:29843"], ["--allow", "values"]])
+def test_known_proxies_have_their_own_settings(words: list[str]) -> None:
+    """The address and the changes of a known proxy are given; an option that says others is refused."""
+    done = CliRunner().invoke(kafkaproof, ["certify", "proxy:kroxylicious", *words])
+    assert done.exit_code == 2
+    assert "without effect for kroxylicious" in done.output
+
+
 @pytest.mark.slow
 def test_certify_starts_a_proxy(tmp_path: Path) -> None:
     """`certify proxy:COMMAND` starts the proxy in the current folder."""

@@ -484,6 +484,9 @@ def _release_outcome(name: str, release: str, case: Case, settings: CertifySetti
 
 
 PROXY: Final = "proxy:"
+# The parameters of the command that a proxy takes.
+PROXY_OPTIONS: Final = frozenset({"testees", "only", "folder", "upstream", "allow", "as_json"})
+COMMANDLINE: Final = click.core.ParameterSource.COMMANDLINE
 
 
 def _one_proxy(testees: Sequence[str], settings: ProxySettings) -> str | None:
@@ -492,6 +495,14 @@ def _one_proxy(testees: Sequence[str], settings: ProxySettings) -> str | None:
         return None
     if len(testees) != 1 or not testees[0].startswith(PROXY):
         raise click.UsageError("proxies are certified one at a time; --upstream and --allow are for them")
+    context = click.get_current_context()
+    given = [
+        each.opts[0]
+        for each in context.command.params
+        if each.name not in PROXY_OPTIONS and context.get_parameter_source(str(each.name)) is COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: without effect for a proxy")
     return testees[0].removeprefix(PROXY)
 
 

@@ -356,9 +356,8 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
     )
     if settings.only and not rows:
         raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
-    if settings.upstream:
-        _check_addresses(what, settings.upstream)
-    known = what in columns() and not settings.allow
+    known = what in columns()
+    _check_proxy(what, settings, known=known)
     proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
     run_ = EdgeRun(kind=PROXIES, column=what, folder=folder, rows=rows, again=True)
     cells = []
@@ -385,6 +384,14 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
     else:
         click.echo(f"full result {path}")
     return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
+
+
+def _check_proxy(what: str, settings: ProxySettings, *, known: bool) -> None:
+    """Refuse options that the proxy *what* does not take, and addresses that are none; *known* has all it needs."""
+    if known and (settings.upstream or settings.allow):
+        raise click.UsageError(f"--upstream, --allow: without effect for {what}, whose address and changes are known")
+    if settings.upstream:
+        _check_addresses(what, settings.upstream)
 
 
 def _check_addresses(what: str, upstream: str) -> None:
