@@ -244,21 +244,20 @@ def test_certify_keeps_a_result_of_another_proxy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("proxy", "upstream", "code"),
+    ("proxy", "upstream"),
     [
-        ("localhost:1", "localhost:99999", 2),
-        ("localhost:999999", "localhost:1", 2),
-        ("localhost:1", "nothing", 2),
-        ("localhost:1", f"{'a' * 70}.b:1", 3),
-        (f"{'a' * 70}.b:1", "localhost:29843", 3),
+        ("localhost:1", "localhost:99999"),
+        ("localhost:999999", "localhost:1"),
+        ("localhost:1", "nothing"),
+        ("localhost:1", f"{'a' * 70}.b:1"),
+        (f"{'a' * 70}.b:1", "localhost:29843"),
     ],
 )
-def test_certify_with_an_impossible_address(proxy: str, upstream: str, code: int, tmp_path: Path) -> None:
+def test_certify_with_an_impossible_address(proxy: str, upstream: str, tmp_path: Path) -> None:
     """A port above 65535, or a name that is none, is one line about that address."""
     words = ["certify", f"proxy:{proxy}", "--upstream", upstream, "--only", "acks", "--report", str(tmp_path)]
     done = CliRunner().invoke(kafkaproof, words)
-    assert done.exit_code == code, done.output
-    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code == 2, done.output
     assert proxy in done.output or upstream in done.output
 
 

@@ -401,20 +401,27 @@ def _check_addresses(what: str, upstream: str) -> None:
     """
     from kafka_conformance.edges.proxies import ADDRESS
 
-    is_running = ADDRESS.fullmatch(what) is not None
-    try:
-        host, port = parse_address(upstream)
-        proxy, proxy_port = parse_address(what) if is_running else ("", 0)
-        for text, number in ((upstream, port), (what, proxy_port)):
-            if number > MAX_PORT:
-                raise ValueError(f"{text}: ports end at {MAX_PORT:,}")
-    except ValueError as error:
-        raise click.UsageError(printable(str(error), 300)) from error
-    if is_running and port == proxy_port and _addresses(proxy) & _addresses(host):
+    host, port = _address_of(upstream)
+    if not ADDRESS.fullmatch(what):
+        return  # a command line
+    proxy, proxy_port = _address_of(what)
+    if port == proxy_port and _addresses(proxy) & _addresses(host):
         raise click.UsageError(
             f"--upstream: {printable(upstream, 300)} is the address of the proxy itself; "
             "say where the proxy expects its broker"
         )
+
+
+def _address_of(text: str) -> tuple[str, int]:
+    """Host and port of *text*; an error of usage if it is no address."""
+    try:
+        host, port = parse_address(text)
+        host.encode("idna")
+        if port > MAX_PORT:
+            raise ValueError(f"ports end at {MAX_PORT:,}")
+    except ValueError as error:
+        raise click.UsageError(printable(f"{text}: {str(error).removeprefix(f'{text}: ')}", 300)) from error
+    return host, port
 
 
 def _addresses(host: str) -> set[str]:

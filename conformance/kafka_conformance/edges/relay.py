@@ -358,7 +358,7 @@ class ProxyClient:
         if self._stream is None:
             try:
                 self._stream = _Stream(socket.create_connection(self._address, timeout=self._patient))
-            except (OSError, UnicodeError) as error:
+            except (OSError, OverflowError, UnicodeError) as error:
                 raise RelayClosed(getattr(error, "strerror", "") or str(error)) from error
         return self._stream
 
