@@ -164,7 +164,7 @@ def test_grade_is_that_of_the_gravest_change() -> None:
 @pytest.mark.parametrize(
     ("what", "upstream", "words"),
     [
-        ("127.0.0.1:1", "", "--upstream"),
+        ("127.0.0.1:1", "", "kafkaproof certify proxy:127.0.0.1:1 --upstream HOST:PORT"),
         ("some proxy", "", "{upstream}"),
         ("python -c pass {upstream} {listen}", "", "the proxy ended"),
         ("/does/not/exist {upstream} {listen}", "", "the proxy ended"),
@@ -284,6 +284,26 @@ def test_known_proxies_have_their_own_settings(words: list[str]) -> None:
     done = CliRunner().invoke(kafkaproof, ["certify", "proxy:kroxylicious", *words])
     assert done.exit_code == 2
     assert "without effect for kroxylicious" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["kroxylicous"], "no proxy 'kroxylicous' is known; did you mean kroxylicious?"),
+        (["my-own"], "the command line needs the places {upstream} and {listen}"),
+        (["localhost:1"], "say with --upstream HOST:PORT"),
+        (
+            ["kroxylicious", "--only", "acks", "--only", "nope"],
+            "--only: proxies has no 'nope'; there are api-versions,",
+        ),
+        (["kroxylicious", "--only", "fetch-version"], "did you mean fetch-versions?"),
+    ],
+)
+def test_certify_has_advice_that_works(words: list[str], problem: str) -> None:
+    """A wrong name of a proxy or row is an error of usage with the names that there are."""
+    done = CliRunner().invoke(kafkaproof, ["certify", f"proxy:{words[0]}", *words[1:]])
+    assert done.exit_code == 2
+    assert problem in done.output
 
 
 @pytest.mark.slow

@@ -354,8 +354,6 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
     rows = tuple(
         row.id for row in edges.find_kind(PROXIES).row if any(fnmatchcase(row.id, each) for each in settings.only)
     )
-    if settings.only and not rows:
-        raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
     known = what in columns()
     _check_proxy(what, settings, known=known)
     proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
@@ -388,8 +386,24 @@ def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: 
 
 def _check_proxy(what: str, settings: ProxySettings, *, known: bool) -> None:
     """Refuse options that the proxy *what* does not take, and addresses that are none; *known* has all it needs."""
+    from kafka_conformance.edges.proxies import ADDRESS, columns
+
+    ids = [row.id for row in edges.find_kind(PROXIES).row]
+    for pattern in settings.only:
+        if not any(fnmatchcase(id_, pattern) for id_ in ids):
+            raise click.UsageError(f"--only: {PROXIES} {_near(pattern, ids)}")
     if known and (settings.upstream or settings.allow):
         raise click.UsageError(f"--upstream, --allow: without effect for {what}, whose address and changes are known")
+    is_running = ADDRESS.fullmatch(what) is not None
+    if not known and not is_running and not ("{listen" in what and "{upstream" in what):
+        if near := get_close_matches(what, columns(), n=1):
+            raise click.UsageError(f"no proxy {printable(what, 80)!r} is known; did you mean {near[0]}?")
+        names = ", ".join(columns())
+        raise click.UsageError(
+            f"the command line needs the places {{upstream}} and {{listen}}; known names are {names}"
+        )
+    if is_running and not settings.upstream:
+        raise click.UsageError(f"{what} runs already: say with --upstream HOST:PORT where it expects its broker")
     if settings.upstream:
         _check_addresses(what, settings.upstream)
 
