@@ -1,5 +1,6 @@
 """Kafka-compatible brokers: how answers are judged, and that a broker which dies is started again."""
 
+import shlex
 import socket
 import sys
 from dataclasses import replace
@@ -15,7 +16,9 @@ from kafka_brokers.wire import WireError
 from kafka_conformance.edges import EdgeCell, broker_rows, brokers, edge_causes, find_kind
 from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
 from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers
+from kafka_conformance.reports.collection import certify_command
 from kafka_conformance.runner.broker import observe_scenario
+from kafka_conformance.runner.results import read_results
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.scenario import (
     NOW,
@@ -383,3 +386,42 @@ def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(kafkaproof, ["broker", "certify", "--bootstrap", "127.0.0.1:1", "--start", "x {port}"])
     assert (done.exit_code, "one of --bootstrap and --start" in done.output) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--only", "v2_batch.*"], "--only: a broker gets cases of append, fetch, convert, and these are for codecs"),
+        (["--only", "produce_crcs.*"], "no case matches 'produce_crcs.*'; did you mean produce_crc.*"),
+        (["--against", "4.4"], "--against: nothing is recorded of '4.4'; did you mean 4.4.0?"),
+        (["--against", "x"], "--against: nothing is recorded of 'x'; there are "),
+    ],
+)
+def test_no_cases_for_a_broker(words: list[str], problem: str) -> None:
+    """The reason is said: the cases are for codecs, or the release has no recorded answers; near names are given."""
+    done = CliRunner().invoke(kafkaproof, ["broker", "certify", "--bootstrap", "127.0.0.1:1", *words])
+    assert done.exit_code == 2
+    assert problem in " ".join(done.output.split())
+
+
+def test_the_next_command_starts_the_broker_again(planted: list[str], tmp_path: Path) -> None:
+    """A result of --start repeats it: the port of the broker that ran is closed."""
+    Path(planted[1]).write_text(PLANTED.replace('b"die" in body', 'b"kafkaproof-" in body'))
+    command = shlex.join(planted)
+    words = [
+        "broker",
+        "certify",
+        "--start",
+        command,
+        "--only",
+        "produce_crc.right_checksum_of_no_records*0xff*",
+        "--report",
+        str(tmp_path),
+    ]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == 1, done.output
+    (result,) = tmp_path.glob("*/result.ndjson")
+    assert certify_command(read_results(result).header).startswith(
+        f"kafkaproof broker certify --start {shlex.quote(command)}"
+    )
+    assert "--bootstrap" not in done.output

@@ -31,12 +31,13 @@ ALL = 3721
 BROKER = "127.0.0.1:9"
 
 
-def header(connect: str = "reference", only: tuple[str, ...] = (), cases: int = ALL, **more: Any) -> ResultHeader:
+def header(
+    connect: str = "reference", only: tuple[str, ...] = (), cases: int = ALL, start: str = "", **more: Any
+) -> ResultHeader:
     """The header of a result, of all cases unless *only* says which."""
     testee = {"name": connect, "version": "1", "connect": connect} | more
-    return ResultHeader(
-        testee=testee, corpus=corpus_hash(), cases=cases, only=list(only), settings={"against": "4.4.0"}
-    )
+    settings = {"against": "4.4.0"} | ({"start": start} if start else {})
+    return ResultHeader(testee=testee, corpus=corpus_hash(), cases=cases, only=list(only), settings=settings)
 
 
 def written(path: Path, of: ResultHeader) -> bytes:
@@ -126,6 +127,10 @@ def test_the_command_of_a_page_works_and_does_no_harm(run: Callable[..., Result]
         (header("kafka-python@2.0.2"), "kafkaproof certify kafka-python@2.0.2"),
         (header(f"process:python {'x' * 99}.py"), f"kafkaproof certify 'process:python {'x' * 99}.py'"),
         (header(BROKER, broker=True), f"kafkaproof broker certify --bootstrap {BROKER} --against 4.4.0"),
+        (
+            header(BROKER, broker=True, start="./b {port}"),
+            "kafkaproof broker certify --start './b {port}' --against 4.4.0",
+        ),
         (header("in-process"), ""),
     ],
 )

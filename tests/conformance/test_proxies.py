@@ -8,12 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.conformance.tiny_proxy import TinyProxy, upper_case
 
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance.edges import EdgeCell, edge_causes, edge_results, find_kind, read_edge_result, unreviewed
+from kafka_conformance.edges import (
+    FORMAT,
+    EdgeCell,
+    EdgeHeader,
+    edge_causes,
+    edge_results,
+    find_kind,
+    read_edge_result,
+    result_path,
+    unreviewed,
+)
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
 from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, is_odd, one_batch, record_changes
@@ -153,7 +164,7 @@ def test_grade_is_that_of_the_gravest_change() -> None:
 @pytest.mark.parametrize(
     ("what", "upstream", "words"),
     [
-        ("127.0.0.1:1", "", "--upstream"),
+        ("127.0.0.1:1", "", "kafkaproof certify proxy:127.0.0.1:1 --upstream HOST:PORT"),
         ("some proxy", "", "{upstream}"),
         ("python -c pass {upstream} {listen}", "", "the proxy ended"),
         ("/does/not/exist {upstream} {listen}", "", "the proxy ended"),
@@ -197,6 +208,109 @@ def test_certify_a_running_proxy(tmp_path: Path, fault: str, row: str, code: int
 def test_certify_refuses(words: list[str]) -> None:
     """Options of proxies without one, two proxies, an unknown change and no port are errors of usage."""
     assert CliRunner().invoke(kafkaproof, ["certify", *words]).exit_code == 2
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_certify_refuses_its_own_broker(host: str, tmp_path: Path) -> None:
+    """At the address of the proxy, under any name, the broker would be taken for a proxy that changes nothing."""
+    proxy = _free_address()
+    upstream = f"{host}:{parse_address(proxy)[1]}"
+    words = ["certify", f"proxy:{proxy}", "--upstream", upstream, "--only", "fetch-partial", "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == 2
+    assert f"--upstream: {upstream} is the address of the proxy itself" in done.output
+
+
+def test_results_of_commands_do_not_mix(tmp_path: Path) -> None:
+    """Long commands that differ at their end, or in a space, have files of their own, with the whole command inside."""
+    begin = f"{sys.executable} {TINY} {{upstream}} {{listen}} --config /etc/some/very/long/folder/of/mine"
+    columns_ = [f"{begin}/a", f"{begin}/b", f"{begin}-b", "p {upstream} {listen}", "p-{upstream} {listen}"]
+    paths = {result_path(tmp_path, "proxies", column) for column in columns_}
+    assert len(paths) == len(columns_)
+    assert all(len(path.name) < 100 for path in paths)
+    assert result_path(tmp_path, "proxies", "localhost:9092").name == "localhost-9092.ndjson"
+    assert result_path(tmp_path, "recovery", "aiokafka-client@0.9.0").name == "aiokafka-client-0.9.0.ndjson"
+
+
+def test_certify_keeps_a_result_of_another_proxy(tmp_path: Path) -> None:
+    """A file of another column is left as it is, and the command says which one it has."""
+    upstream = _free_address()
+    proxy = TinyProxy(parse_address(upstream))
+    path = result_path(tmp_path, "proxies", proxy.address)
+    path.parent.mkdir(parents=True)
+    header = EdgeHeader(format=FORMAT, kind="proxies", column="other proxy", version="", date="2026-01-01")
+    path.write_bytes(msgspec.json.encode(header) + b"\n")
+    words = ["certify", f"proxy:{proxy.address}", "--upstream", upstream, "--only", "acks", "--report", str(tmp_path)]
+    try:
+        done = CliRunner().invoke(kafkaproof, words)
+    finally:
+        proxy.close()
+    assert done.exit_code == 2, done.output
+    assert "other proxy" in done.output
+    assert read_edge_result(path).header == header
+
+
+@pytest.mark.parametrize(
+    ("proxy", "upstream"),
+    [
+        ("localhost:1", "localhost:99999"),
+        ("localhost:999999", "localhost:1"),
+        ("localhost:1", "nothing"),
+        ("localhost:1", f"{'a' * 70}.b:1"),
+        (f"{'a' * 70}.b:1", "localhost:29843"),
+    ],
+)
+def test_certify_with_an_impossible_address(proxy: str, upstream: str, tmp_path: Path) -> None:
+    """A port above 65535, or a name that is none, is one line about that address."""
+    words = ["certify", f"proxy:{proxy}", "--upstream", upstream, "--only", "acks", "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, words)
+    assert done.exit_code == 2, done.output
+    assert proxy in done.output or upstream in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--format", "junit,html", "--strict", "--profile", "consumer"], "--profile, --strict, --format:"),
+        (["--resume", "--jobs", "2", "--seed", "x", "--history", "3"], "--history, --seed, --jobs, --resume:"),
+        (["--fetch-versions", "4,12", "--bisect", "case"], "--fetch-versions, --bisect:"),
+        (["--all"], "--all:"),
+    ],
+)
+def test_certify_names_options_without_effect(words: list[str], named: str, tmp_path: Path) -> None:
+    """An option that the check of a proxy does not have is an error of usage that names it."""
+    command = ["certify", "proxy:localhost:1", "--upstream", "localhost:29843", *words, "--report", str(tmp_path)]
+    done = CliRunner().invoke(kafkaproof, command)
+    assert done.exit_code == 2
+    assert f"Error: {named} without effect for a proxy" in done.output
+
+
+@pytest.mark.parametrize("words", [["--upstream", "localhost:29843"], ["--allow", "values"]])
+def test_known_proxies_have_their_own_settings(words: list[str]) -> None:
+    """The address and the changes of a known proxy are given; an option that says others is refused."""
+    done = CliRunner().invoke(kafkaproof, ["certify", "proxy:kroxylicious", *words])
+    assert done.exit_code == 2
+    assert "without effect for kroxylicious" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["kroxylicous"], "no proxy 'kroxylicous' is known; did you mean kroxylicious?"),
+        (["my-own"], "the command line needs the places {upstream} and {listen}"),
+        (["localhost:1"], "say with --upstream HOST:PORT"),
+        (
+            ["kroxylicious", "--only", "acks", "--only", "nope"],
+            "--only: proxies has no 'nope'; there are api-versions,",
+        ),
+        (["kroxylicious", "--only", "fetch-version"], "did you mean fetch-versions?"),
+    ],
+)
+def test_certify_has_advice_that_works(words: list[str], problem: str) -> None:
+    """A wrong name of a proxy or row is an error of usage with the names that there are."""
+    done = CliRunner().invoke(kafkaproof, ["certify", f"proxy:{words[0]}", *words[1:]])
+    assert done.exit_code == 2
+    assert problem in done.output
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -30,6 +31,7 @@ from kafka_conformance.runner import broker as certifying
 from kafka_conformance.runner import deviations, keeping, results
 from kafka_conformance.runner.keeping import DEFAULT_HELP, reserved
 from kafka_conformance.runner.requests import select, unmatched_pattern
+from kafka_conformance.sanitize import printable
 from kafka_corpus import evidence
 from kafka_corpus.case import Case
 from kafka_corpus.evidence import brokers
@@ -287,8 +289,20 @@ def _cases(against: str, only: Sequence[str]) -> list[Case]:
     recorded = evidence.load_evidence(package_root())
     cases = list(certifying.judged_by(select(load_vectors(ops=certifying.OPS), only), recorded, against))
     if not cases:
-        raise click.UsageError(f"nothing is recorded of {against} for these cases; kafkaproof broker record does that")
+        raise click.UsageError(_why_none(against, only, recorded))
     return cases
+
+
+def _why_none(against: str, only: Sequence[str], recorded: evidence.Evidence) -> str:
+    """Why *against* judges none of the cases that *only* chooses."""
+    known = sorted(brokers.recorded_releases(recorded))
+    if against not in known:
+        near = get_close_matches(against, known, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return f"--against: nothing is recorded of {printable(against, 80)!r}; {meant}"
+    if not any(case.op in certifying.OPS for case in _selected_cases(only)):
+        return f"--only: a broker gets cases of {', '.join(certifying.OPS)}, and these are for codecs"
+    return f"nothing is recorded of {against} for these cases; kafkaproof broker record does that"
 
 
 def _run(
@@ -299,6 +313,7 @@ def _run(
         plan = certifying.BrokerRunPlan(
             broker=broker,
             name=name,
+            start="" if isinstance(where, str) else shlex.join(where),
             against=against,
             cases=cases,
             corpus=corpus_hash(),

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
@@ -67,6 +66,7 @@ from kafka_corpus.known_issues import BadIssueList
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafkaproof.cli import CANNOT_RUN, DISAGREEMENTS, INTERRUPTED, OK, say_json
+from kafkaproof.commands.edges import ProxySettings, certify_proxy
 
 # With more testees than this the tables of each stay in their files.
 MOST_TABLES: Final = 3
@@ -503,75 +503,26 @@ def _release_outcome(name: str, release: str, case: Case, settings: CertifySetti
 
 
 PROXY: Final = "proxy:"
-PROXIES: Final = "proxies"
-# Characters of the name of a result.
-MAX_COLUMN: Final = 60
+# The parameters of the command that a proxy takes.
+PROXY_OPTIONS: Final = frozenset({"testees", "only", "folder", "upstream", "allow", "as_json"})
+COMMANDLINE: Final = click.core.ParameterSource.COMMANDLINE
 
 
-@dataclass(frozen=True, slots=True)
-class ProxySettings:
-    """Options for a proxy.
-
-    Attributes:
-        upstream: where a proxy that runs already expects its broker.
-        allow: names of changes of records that it is meant to make.
-        only: patterns of rows.
-    """
-
-    upstream: str
-    allow: tuple[str, ...]
-    only: tuple[str, ...]
-
-
-def certify_proxy(name: str, folder: Path, settings: ProxySettings, *, as_json: bool) -> int:
-    """Hold the bytes into the proxy *name* against those out of it, write and show each row; give the exit code."""
-    import msgspec
-
-    from kafka_conformance.edges import BadEdgesError, edge_cause_of, find_kind, result_path
-    from kafka_conformance.edges.proxies import columns, opened, running_proxy
-    from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, run_edges
-
-    what = name.removeprefix(PROXY)
-    rows = tuple(row.id for row in find_kind(PROXIES).row if any(fnmatchcase(row.id, each) for each in settings.only))
-    if settings.only and not rows:
-        raise click.UsageError(f"--only: no row fits {', '.join(settings.only)}; kafkaproof edges list")
-    known = what in columns() and not settings.allow
-    proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
-    column = printable(what, MAX_COLUMN)
-    run_ = EdgeRun(kind=PROXIES, column=column, folder=folder, rows=rows, again=True)
-    cells = []
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        for _, cell in run_edges(run_, proxy):
-            cells.append(cell)
-            if not as_json:
-                cause = edge_cause_of(PROXIES, what, cell)
-                click.echo(f"{cell.grade:<11} {cell.row:<22} {printable(cell.outcome, 120)}")
-                if cell.grade not in ("PASS", "not run"):
-                    click.echo(f"{'':<11} {printable(cause.title if cause else cell.detail, 300)}")
-    except BadEdgesError as error:
-        raise click.UsageError(str(error)) from error
-    except CannotRunEdges as error:
-        click.echo(printable(f"{what} cannot run: {error}", 1000), err=True)
-        return CANNOT_RUN
-    except KeyboardInterrupt:
-        click.echo(f"stopped; what was earned is in {result_path(folder, PROXIES, column)}", err=True)
-        return INTERRUPTED
-    path = str(result_path(folder, PROXIES, column))
-    if as_json:
-        say_json({"proxy": what, "cells": [msgspec.to_builtins(cell) for cell in cells], "result": path})
-    else:
-        click.echo(f"full result {path}")
-    return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
-
-
-def _one_proxy(testees: Sequence[str], settings: ProxySettings) -> tuple[str, ProxySettings] | None:
+def _one_proxy(testees: Sequence[str], settings: ProxySettings) -> str | None:
     """The proxy that is to be certified; None if it is something else."""
     if not (settings.upstream or settings.allow or any(name.startswith(PROXY) for name in testees)):
         return None
     if len(testees) != 1 or not testees[0].startswith(PROXY):
         raise click.UsageError("proxies are certified one at a time; --upstream and --allow are for them")
-    return testees[0], settings
+    context = click.get_current_context()
+    given = [
+        each.opts[0]
+        for each in context.command.params
+        if each.name not in PROXY_OPTIONS and context.get_parameter_source(str(each.name)) is COMMANDLINE
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: without effect for a proxy")
+    return testees[0].removeprefix(PROXY)
 
 
 FORMATS: Final = ("html", "json", "junit", "sarif", "badge", "markdown")
@@ -711,8 +662,9 @@ def certify_testees(
     findings count.
     """
     folder = keeping.result_directory(folder, part=bool(part := options["only"] or options["per_group"] or bisected))
-    if proxy := _one_proxy(testees, ProxySettings(upstream, allow, options["only"])):
-        sys.exit(certify_proxy(proxy[0], folder, proxy[1], as_json=as_json))
+    proxy = ProxySettings(upstream, allow, options["only"])
+    if (what := _one_proxy(testees, proxy)) is not None:
+        sys.exit(certify_proxy(what, folder, proxy, as_json=as_json))
     if variants is None:
         variants = VARIANTS if seed or not part else 0
     settings = CertifySettings(

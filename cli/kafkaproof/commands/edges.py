@@ -1,9 +1,13 @@
-"""`kafkaproof edges`: what clients, proxies and brokers do with records when something beside the codec goes wrong."""
+"""`kafkaproof edges`: what clients, proxies and brokers do with records when something beside the codec goes wrong.
+
+`certify_proxy` fills one column of its table of proxies, for `kafkaproof certify proxy:NAME`.
+"""
 
 from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections import Counter
@@ -12,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, Final, NoReturn, TypeVar
@@ -19,6 +24,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 import msgspec
 
+from kafka_brokers.wire.client import parse_address
 from kafka_conformance import edges
 from kafka_conformance.edges import BadEdgesError, EdgeCause, EdgeCell, EdgeKind, EdgeResult
 from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, edge_module, run_edges
@@ -318,3 +324,125 @@ class _Running:
                 click.echo(printable(f"{run.column:<28}cannot run: {error}", 600), err=True)
         except BadEdgesError as error:
             raise click.UsageError(printable(str(error), 600)) from error
+
+
+# ---- proxies ----
+
+PROXIES: Final = "proxies"
+MAX_PORT: Final = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """Options for a proxy.
+
+    Attributes:
+        upstream: where a proxy that runs already expects its broker.
+        allow: names of changes of records that it is meant to make.
+        only: patterns of rows.
+    """
+
+    upstream: str
+    allow: tuple[str, ...]
+    only: tuple[str, ...]
+
+
+def certify_proxy(what: str, folder: Path, settings: ProxySettings, *, as_json: bool) -> int:
+    """Hold the bytes into the proxy *what* against those out of it, write and show each row; give the exit code."""
+    from kafka_conformance.edges.proxies import columns, opened, running_proxy
+
+    rows = tuple(
+        row.id for row in edges.find_kind(PROXIES).row if any(fnmatchcase(row.id, each) for each in settings.only)
+    )
+    known = what in columns()
+    _check_proxy(what, settings, known=known)
+    proxy = opened(what) if known else running_proxy(what, upstream=settings.upstream, allow=settings.allow)
+    run_ = EdgeRun(kind=PROXIES, column=what, folder=folder, rows=rows, again=True)
+    cells = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for _, cell in run_edges(run_, proxy):
+            cells.append(cell)
+            if not as_json:
+                cause = edges.edge_cause_of(PROXIES, what, cell)
+                click.echo(f"{cell.grade:<11} {cell.row:<22} {printable(cell.outcome, 120)}")
+                if cell.grade not in ("PASS", "not run"):
+                    click.echo(f"{'':<11} {printable(cause.title if cause else cell.detail, 300)}")
+    except BadEdgesError as error:
+        raise click.UsageError(printable(str(error), 1000)) from error
+    except CannotRunEdges as error:
+        click.echo(printable(f"{what} cannot run: {error}", 1000), err=True)
+        return CANNOT_RUN
+    except KeyboardInterrupt:
+        click.echo(f"stopped; what was earned is in {edges.result_path(folder, PROXIES, what)}", err=True)
+        return INTERRUPTED
+    path = str(edges.result_path(folder, PROXIES, what))
+    if as_json:
+        say_json({"proxy": what, "cells": [msgspec.to_builtins(cell) for cell in cells], "result": path})
+    else:
+        click.echo(f"full result {path}")
+    return DISAGREEMENTS if any(cell.grade == "FAIL" for cell in cells) else OK
+
+
+def _check_proxy(what: str, settings: ProxySettings, *, known: bool) -> None:
+    """Refuse options that the proxy *what* does not take, and addresses that are none; *known* has all it needs."""
+    from kafka_conformance.edges.proxies import ADDRESS, columns
+
+    ids = [row.id for row in edges.find_kind(PROXIES).row]
+    for pattern in settings.only:
+        if not any(fnmatchcase(id_, pattern) for id_ in ids):
+            raise click.UsageError(f"--only: {PROXIES} {_near(pattern, ids)}")
+    if known and (settings.upstream or settings.allow):
+        raise click.UsageError(f"--upstream, --allow: without effect for {what}, whose address and changes are known")
+    is_running = ADDRESS.fullmatch(what) is not None
+    if not known and not is_running and not ("{listen" in what and "{upstream" in what):
+        if near := get_close_matches(what, columns(), n=1):
+            raise click.UsageError(f"no proxy {printable(what, 80)!r} is known; did you mean {near[0]}?")
+        names = ", ".join(columns())
+        raise click.UsageError(
+            f"the command line needs the places {{upstream}} and {{listen}}; known names are {names}"
+        )
+    if is_running and not settings.upstream:
+        raise click.UsageError(f"{what} runs already: say with --upstream HOST:PORT where it expects its broker")
+    if settings.upstream:
+        _check_addresses(what, settings.upstream)
+
+
+def _check_addresses(what: str, upstream: str) -> None:
+    """Refuse *upstream* if the running proxy *what* has that address, under any of its names.
+
+    The broker would listen there, and the client would talk to it without a proxy.
+    """
+    from kafka_conformance.edges.proxies import ADDRESS
+
+    host, port = _address_of(upstream)
+    if not ADDRESS.fullmatch(what):
+        return  # a command line
+    proxy, proxy_port = _address_of(what)
+    if port == proxy_port and _addresses(proxy) & _addresses(host):
+        raise click.UsageError(
+            f"--upstream: {printable(upstream, 300)} is the address of the proxy itself; "
+            "say where the proxy expects its broker"
+        )
+
+
+def _address_of(text: str) -> tuple[str, int]:
+    """Host and port of *text*; an error of usage if it is no address."""
+    try:
+        host, port = parse_address(text)
+        host.encode("idna")
+        if port > MAX_PORT:
+            raise ValueError(f"ports end at {MAX_PORT:,}")
+    except ValueError as error:
+        raise click.UsageError(printable(f"{text}: {str(error).removeprefix(f'{text}: ')}", 300)) from error
+    return host, port
+
+
+def _addresses(host: str) -> set[str]:
+    """The addresses of *host*, of all names of this machine if it is 0.0.0.0; none if it is unknown."""
+    try:
+        found = {str(each[4][0]) for each in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, ValueError):
+        return set()
+    everywhere = bool(found & {"0.0.0.0", "::"})
+    return found | _addresses("localhost") | _addresses(socket.gethostname()) if everywhere else found

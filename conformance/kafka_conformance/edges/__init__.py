@@ -11,6 +11,7 @@ header, and one line for each cell, written when the cell is known.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +35,12 @@ FORMAT: Final = "kafkaproof-edges 1"
 SUFFIX: Final = ".ndjson"
 # Characters of a text that a client or broker said, as it is kept.
 MAX_SAID: Final = 400
+# Characters of a column's name in the name of its file, and in a table.
+MAX_FILE_NAME: Final = 60
+MAX_LABEL: Final = 60
 _ID: Final = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._+-]+")
+_READABLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@:-]*")
 
 
 class BadEdgesError(ValueError):
@@ -157,8 +162,8 @@ class EdgeResult:
 
     @property
     def label(self) -> str:
-        """Name and version of the column."""
-        return f"{self.header.column} {self.header.version}".strip()
+        """Name and version of the column; a long command line is cut."""
+        return f"{printable(self.header.column, MAX_LABEL)} {self.header.version}".strip()
 
     def findings(self) -> Iterator[EdgeCell]:
         """The cells that are graded worse than `PASS`, the gravest first."""
@@ -265,8 +270,14 @@ def edge_cause_of(kind: str, column: str, cell: EdgeCell) -> EdgeCause | None:
 
 
 def result_path(folder: Path, kind: str, column: str) -> Path:
-    """The file of a column below the folder of all results."""
-    return folder / "edges" / kind / f"{_UNSAFE.sub('-', column).strip('-.')}{SUFFIX}"
+    """The file of a column below the folder of all results.
+
+    Names, releases and addresses are readable; of a command line the name is cut, and made unique by a hash.
+    """
+    name = _UNSAFE.sub("-", column).strip("-.")
+    if len(name) > MAX_FILE_NAME or not _READABLE.fullmatch(column):
+        name = f"{name[:MAX_FILE_NAME]}-{hashlib.sha256(column.encode(errors='surrogateescape')).hexdigest()[:8]}"
+    return folder / "edges" / kind / f"{name}{SUFFIX}"
 
 
 def read_edge_result(path: Path) -> EdgeResult:
@@ -324,13 +335,16 @@ class EdgeWriter:
         The day of an earlier run stays, unless all cells are measured *today*.
 
         Raises:
-            BadEdgesError: without *again*: there is a file that cannot be read; it is left as it is.
+            BadEdgesError: without *again*: the file cannot be read, or is of another column; it is left as it is.
         """
         self.path = path
         self.done: dict[str, EdgeCell] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and not again:
             before = read_edge_result(path)
+            if before.header.column != header.column:
+                other = printable(before.header.column, MAX_SAID)
+                raise BadEdgesError(f"{path}, line 1: the result of {other!r} would be replaced; move it first")
             if before.header.version == header.version:
                 header, self.done = header if today else before.header, dict(before.cells)
         self._header = header

@@ -778,7 +778,7 @@ def running_proxy(
     """
     running = ADDRESS.fullmatch(what) is not None
     if running and not upstream:
-        raise CannotRunEdges(f"{what} runs already: say with --upstream HOST:PORT where it expects its broker")
+        raise CannotRunEdges(f"a proxy that runs needs: kafkaproof certify proxy:{what} --upstream HOST:PORT")
     if not running and not ("{listen" in what and "{upstream" in what):
         raise CannotRunEdges("the command line of the proxy needs the places {upstream} and {listen}")
     address = edge_address(upstream) if upstream else (HOST, 0)

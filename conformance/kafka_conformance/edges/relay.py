@@ -358,8 +358,8 @@ class ProxyClient:
         if self._stream is None:
             try:
                 self._stream = _Stream(socket.create_connection(self._address, timeout=self._patient))
-            except OSError as error:
-                raise RelayClosed(error.strerror or str(error)) from error
+            except (OSError, OverflowError, UnicodeError) as error:
+                raise RelayClosed(getattr(error, "strerror", "") or str(error)) from error
         return self._stream
 
     def demand(self, api: Api, version: int, fields: Message) -> Message:

@@ -51,7 +51,10 @@ def certify_command(header: ResultHeader) -> str:
     if header.testee.get("broker"):
         against = header.settings.get("against")
         release = f" --against {shlex.quote(printable(str(against), MAX_FOLDER_NAME))}" if against else ""
-        return f"kafkaproof broker certify --bootstrap {name}{release}"
+        # The address of a broker that the run started is no longer there.
+        start = shlex.quote(printable(str(header.settings.get("start") or ""), MAX_COMMAND))
+        where = f"--start {start}" if header.settings.get("start") else f"--bootstrap {name}"
+        return f"kafkaproof broker certify {where}{release}"
     return "" if name == IN_PROCESS else f"kafkaproof certify {name}"
 
 

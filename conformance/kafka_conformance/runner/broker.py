@@ -69,6 +69,7 @@ class BrokerRunPlan:
         corpus: the hash of the corpus that they come from.
         path: the result file.
         only: the patterns that chose the cases.
+        start: the command line that started the broker; empty if it ran before.
         progress: called after every case.
     """
 
@@ -79,6 +80,7 @@ class BrokerRunPlan:
     corpus: str
     path: Path
     only: Sequence[str] = ()
+    start: str = ""
     progress: Progress = lambda *_: None
 
 
@@ -106,7 +108,7 @@ def run(plan: BrokerRunPlan) -> Results:
 def _header(plan: BrokerRunPlan) -> ResultHeader:
     testee: dict[str, Any] = {"name": plan.name, "version": f"against Kafka {plan.against}"}
     testee |= {"language": "", "runtime": "", "connect": plan.broker.bootstrap, "broker": True}
-    settings = {"against": plan.against}
+    settings = {"against": plan.against} | ({"start": plan.start} if plan.start else {})
     return ResultHeader(
         testee=testee, corpus=plan.corpus, cases=len(plan.cases), only=list(plan.only), settings=settings
     )

@@ -52,13 +52,13 @@ def test_tables_of_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_cut_last_line_is_run_again(tmp_path: Path) -> None:
     """A line that a killed run did not finish is dropped; another version starts from nothing."""
-    path = edges.result_path(tmp_path, KIND.id, "client +x/1")
+    path = edges.result_path(tmp_path, KIND.id, "client+x@1")
     header = result("client").header
     writer = edges.EdgeWriter(path, header)
     writer.add(EdgeCell(row="crc", grade="PASS", outcome="right"))
     path.write_bytes(path.read_bytes() + b'{"row": "cut", "gra')
 
-    assert path.name == "client-+x-1.ndjson"
+    assert path.name == "client+x-1.ndjson"
     assert list(edges.EdgeWriter(path, header).done) == ["crc"]
     assert path.read_bytes().count(b"\n") == 2
     assert edges.EdgeWriter(path, msgspec.structs.replace(header, version="2")).done == {}
