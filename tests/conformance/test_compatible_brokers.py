@@ -19,7 +19,7 @@ from kafka_conformance.judge.grading import grade_finding
 from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers, observation_summary
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.reports.collection import certify_command
-from kafka_conformance.runner.broker import judged_by, observe_scenario
+from kafka_conformance.runner.broker import OPS, judged_by, observe_scenario
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.results import read_results, result_line
 from kafka_corpus.case import Case, Expectation
@@ -139,7 +139,7 @@ def test_what_no_producer_sends_is_never_fail() -> None:
 
 def test_broker_certify_is_stricter_than_the_table() -> None:
     """Bad records under a right checksum, which no producer sends: FAIL if `broker certify` sees them accepted."""
-    chosen = select(load_vectors(ops=("append",)), ["produce_crc.right_checksum_of_no_records[gzip, 0xff]"])
+    chosen = select(load_vectors(ops=OPS), ["produce_crc.right_checksum_of_no_records[gzip, 0xff]"])
     (case,) = judged_by(chosen, load_evidence(package_root()), "4.4.0")
     assert isinstance(case.input, Scenario)
     accepting = ScenarioAnswers(tuple(StepAnswer(base_offset=0, data=b"") for _ in case.input.steps))
