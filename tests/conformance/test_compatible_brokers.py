@@ -15,11 +15,15 @@ from kafka_brokers.scenarios.recorder import Recorder
 from kafka_brokers.wire import WireError
 from kafka_conformance.edges import EdgeCell, broker_rows, brokers, edge_causes, find_kind
 from kafka_conformance.edges.brokers import CaseFinding, broker_cell, judge_answers
-from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers
+from kafka_conformance.judge.grading import grade_finding
+from kafka_conformance.judge.observation import Crashed, Garbled, ScenarioAnswers, observation_summary
+from kafka_conformance.judge.verdict import judge
 from kafka_conformance.reports.collection import certify_command
-from kafka_conformance.runner.broker import observe_scenario
-from kafka_conformance.runner.results import read_results
+from kafka_conformance.runner.broker import OPS, judged_by, observe_scenario
+from kafka_conformance.runner.requests import select
+from kafka_conformance.runner.results import read_results, result_line
 from kafka_corpus.case import Case, Expectation
+from kafka_corpus.evidence import load_evidence
 from kafka_corpus.scenario import (
     NOW,
     Aborted,
@@ -32,6 +36,7 @@ from kafka_corpus.scenario import (
     Step,
     StepAnswer,
 )
+from kafka_corpus.vectors import load_vectors, package_root
 from kafka_records import Batch, Record, encode
 from kafkaproof.cli import kafkaproof
 
@@ -130,6 +135,21 @@ def test_what_no_producer_sends_is_never_fail() -> None:
     flipped = plain[:-1] + bytes([plain[-1] ^ 1])
     assert brokers.has_wrong_checksum([Produce(data=flipped)])
     assert not brokers.has_wrong_checksum([Produce(data=plain)])
+
+
+def test_broker_certify_is_stricter_than_the_table() -> None:
+    """Bad records under a right checksum, which no producer sends: FAIL if `broker certify` sees them accepted."""
+    chosen = select(load_vectors(ops=OPS), ["produce_crc.right_checksum_of_no_records[gzip, 0xff]"])
+    (case,) = judged_by(chosen, load_evidence(package_root()), "4.4.0")
+    assert isinstance(case.input, Scenario)
+    accepting = ScenarioAnswers(tuple(StepAnswer(base_offset=0, data=b"") for _ in case.input.steps))
+    line = result_line(case, judge(case, accepting), observation_summary(accepting), 0.0, 0)
+    graded = grade_finding(case, line)
+    assert graded is not None
+    assert graded.grade == "FAIL"
+    finding = brokers.judge_scenario_case({"4.4.0": case}, accepting, strict=False)
+    assert finding is not None
+    assert finding.grade == "NON_STRICT"
 
 
 def test_the_list_of_aborted_transactions_counts_in_another_form() -> None:
