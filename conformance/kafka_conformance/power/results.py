@@ -796,5 +796,4 @@ def files_of_coverage(files: Iterable[Path]) -> list[Path]:
 def survivor_document(result: MutantResult, review: ReviewedReason | None) -> dict[str, Any]:
     """A survivor as `--json` prints it."""
     reviewed = {"kind": review.kind, "reason": review.reason} if review else {"kind": "unreviewed", "reason": ""}
-    fields: dict[str, Any] = msgspec.to_builtins(result)
-    return fields | reviewed
+    return {**msgspec.to_builtins(result), **reviewed}

@@ -118,6 +118,8 @@ type Step struct {
 	Transactional, Commit, Clean, Cut, Fatal bool
 	Offset, Timestamp, At                    int64
 	MaxBytes                                 *int `json:"max_bytes"`
+	// Files of the partition that change in a restart: new content by name; nil removes one.
+	Files map[string][]byte
 }
 
 // StepAnswer is a broker's answer to one step.

@@ -118,6 +118,8 @@ export interface Step {
   clean?: boolean
   cut?: boolean
   fatal?: boolean
+  /** Files of the partition that change in a restart: new content by name; null removes one. */
+  files?: { [name: string]: Buffer | null }
 }
 
 /** A broker's answer to one step. */

@@ -61,6 +61,7 @@ function toBatch (batch) {
 
 function toStep (step) {
   for (const name of ['data', 'again', 'beside']) if (name in step) step[name] = bytes(step[name])
+  for (const name in step.files) step.files[name] = bytes(step.files[name])
   for (const name of ['offset', 'timestamp']) if (name in step) step[name] = BigInt(step[name])
 }
 

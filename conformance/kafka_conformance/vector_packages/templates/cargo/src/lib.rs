@@ -172,6 +172,9 @@ pub struct Step {
     pub clean: bool,
     pub cut: bool,
     pub fatal: bool,
+    /// Files of the partition that change in a restart: new content by name; `None` removes one.
+    #[serde(deserialize_with = "files")]
+    pub files: BTreeMap<String, Option<Vec<u8>>>,
 }
 
 /// A broker's answer to one step.
@@ -239,6 +242,11 @@ impl<'de> Deserialize<'de> for Base64 {
 
 fn optional_bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u8>>, D::Error> {
     Ok(Option::<Base64>::deserialize(from)?.map(|bytes| bytes.0))
+}
+
+fn files<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Option<Vec<u8>>>, D::Error> {
+    let found = BTreeMap::<String, Option<Base64>>::deserialize(from)?;
+    Ok(found.into_iter().map(|(name, bytes)| (name, bytes.map(|bytes| bytes.0))).collect())
 }
 
 /// Chooses cases. An empty list restricts nothing; `magics` and `compressions` are what a codec can read or write.

@@ -118,7 +118,14 @@ public record Case(
             long at,
             boolean clean,
             boolean cut,
-            boolean fatal) {}
+            boolean fatal,
+            Map<String, byte[]> files) {
+
+        /** Files of the partition change in a restart: new content by name; null removes one. */
+        public Step {
+            files = files == null ? Map.of() : files;
+        }
+    }
 
     /** A broker's answer to one step. */
     public record StepAnswer(
