@@ -280,12 +280,16 @@ def test_causes_name_known_columns() -> None:
 PLANTED = """
 import os, socket, struct, sys, threading
 
+ends = threading.Event()
+
 def serve(peer):
     while head := peer.recv(4):
         body = peer.recv(int.from_bytes(head, "big"))
         key, _, correlation = struct.unpack_from(">hhi", body)
-        if b"die" in body:
+        if b"die" in body or ends.is_set():
             os._exit(3)
+        if b"last" in body:
+            ends.set()
         if key == 18:
             answer = struct.pack(">hihhhhhh", 0, 2, 3, 0, 0, 18, 0, 0)
         else:

@@ -203,7 +203,7 @@ def test_a_command_has_no_descriptor_of_ours(tmp_path: Path) -> None:
     code = f"{SHOW.format(path=str(path))}\nshow()"
     child = Child(ConnectionSpec(name="shows", argv=(sys.executable, "-S", "-c", code)))
     end = time.monotonic() + 30
-    while not path.exists() and time.monotonic() < end:
+    while not (path.exists() and path.read_text().endswith("\n")) and time.monotonic() < end:
         time.sleep(0.01)
     child.kill()
 
