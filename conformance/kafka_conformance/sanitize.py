@@ -28,7 +28,8 @@ def printable(text: str | bytes, limit: int = MAX_TEXT) -> str:
     """
     if isinstance(text, bytes):
         text = text[: 4 * limit].decode("utf-8", "backslashreplace")
-    shown = "".join(map(_escaped, text[:limit]))
+    start = text[:limit]
+    shown = start if start.isprintable() else "".join(map(_escaped, start))
     cut = len(text) > limit or len(shown) > limit
     return f"{shown[: limit - 1]}…" if cut else shown
 
