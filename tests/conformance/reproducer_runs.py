@@ -22,7 +22,7 @@ from kafka_conformance.runner.results import ResultLine
 
 SETUP_LIMIT: Final = 600  # seconds
 # Seconds of a program that is not to end, from its first line on, without those in which it waited for a CPU.
-HANG_LIMIT: Final = 10
+HANG_LIMIT: Final = 20
 BETWEEN_LOOKS: Final = 0.1  # seconds
 ENVIRONMENT: Final = "environment"  # of a Python program, in its folder
 _RIGHT: Final = re.compile(r"^actual: error: (?:none|<nil>|null)?\s*$", re.MULTILINE)

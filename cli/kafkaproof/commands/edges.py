@@ -329,7 +329,6 @@ class _Running:
 # ---- proxies ----
 
 PROXIES: Final = "proxies"
-MAX_PORT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +430,6 @@ def _address_of(text: str) -> tuple[str, int]:
     try:
         host, port = parse_address(text)
         host.encode("idna")
-        if port > MAX_PORT:
-            raise ValueError(f"ports end at {MAX_PORT:,}")
     except ValueError as error:
         raise click.UsageError(printable(f"{text}: {str(error).removeprefix(f'{text}: ')}", 300)) from error
     return host, port
