@@ -246,7 +246,8 @@ def test_an_altered_cache_ends_the_job(night: Night, tmp_path: Path) -> None:
     """Nothing is unpacked or run, and nothing is saved over it; so with a file that a stranger sealed."""
     cache = night.kept["actions/cache/save"]
     strange = bytes(pyrage.encrypt(bytes(10240 + 32), [IDENTITY.to_public()]))
-    for number, data in enumerate((cache[:-1], cache[:5000] + b"x" + cache[5001:], b"", strange)):
+    altered = cache[:5000] + bytes([cache[5000] ^ 1]) + cache[5001:]
+    for number, data in enumerate((cache[:-1], altered, b"", strange)):
         job = next_night(tmp_path / str(number), data)
         assert job.failed[0] == "folder"
         assert "refused" in job.printed
