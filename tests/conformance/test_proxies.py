@@ -1,9 +1,13 @@
 """Proxies: one that passes frames on agrees in each row, and planted wrong ones fail in the row of their fault."""
 
 import socket
+import struct
 import sys
+import threading
+import time
 import tracemalloc
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from tests.conformance.tiny_proxy import TinyProxy, upper_case
 
+from kafka_brokers.wire import tables
 from kafka_brokers.wire.client import parse_address
 from kafka_conformance.edges import (
     FORMAT,
@@ -27,7 +32,15 @@ from kafka_conformance.edges import (
 )
 from kafka_conformance.edges import proxies as module
 from kafka_conformance.edges.proxies import ROWS, Payload, ProxyTally, columns, opened, running_proxy
-from kafka_conformance.edges.relay import RECORD_CHANGES, ScriptedBroker, is_odd, one_batch, record_changes
+from kafka_conformance.edges.relay import (
+    RECORD_CHANGES,
+    ProxyClient,
+    RelaySilent,
+    ScriptedBroker,
+    is_odd,
+    one_batch,
+    record_changes,
+)
 from kafka_conformance.edges.running import CannotRunEdges
 from kafka_records import Header, decode, encode
 from kafkaproof.cli import kafkaproof
@@ -290,7 +303,7 @@ def test_known_proxies_have_their_own_settings(words: list[str]) -> None:
     """The address and the changes of a known proxy are given; an option that says others is refused."""
     done = CliRunner().invoke(kafkaproof, ["certify", "proxy:kroxylicious", *words])
     assert done.exit_code == 2
-    assert "without effect for kroxylicious" in done.output
+    assert f"Error: {words[0]}: without effect for kroxylicious" in done.output
 
 
 @pytest.mark.parametrize(
@@ -328,6 +341,29 @@ def test_broker_survives_garbage() -> None:
             with socket.create_connection((broker.host, broker.port), timeout=5) as connection:
                 connection.sendall(garbage)
                 assert connection.recv(10) == b""
+
+
+def test_a_frame_has_to_end() -> None:
+    """A proxy that sends byte after byte is given up, though none of them is late."""
+    with ScriptedBroker() as broker, socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=_drip, args=(server,), daemon=True)
+        thread.start()
+        client = ProxyClient(server.getsockname(), broker, patient=0.5)
+        with pytest.raises(RelaySilent, match="does not end"):
+            client.demand(tables.METADATA, 1, {"topics": []})
+        client.close()
+        thread.join(10)
+    assert not thread.is_alive()
+
+
+def _drip(server: socket.socket) -> None:
+    """Announce a large frame on the first connection, and send a byte of it every 50 ms until it is closed."""
+    connection, _ = server.accept()
+    with connection, suppress(OSError):
+        connection.sendall(struct.pack(">i", 1_000_000))
+        while True:
+            connection.sendall(b"x")
+            time.sleep(0.05)
 
 
 def test_causes_name_known_proxies() -> None:

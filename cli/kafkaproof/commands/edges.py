@@ -391,8 +391,10 @@ def _check_proxy(what: str, settings: ProxySettings, *, known: bool) -> None:
     for pattern in settings.only:
         if not any(fnmatchcase(id_, pattern) for id_ in ids):
             raise click.UsageError(f"--only: {PROXIES} {_near(pattern, ids)}")
-    if known and (settings.upstream or settings.allow):
-        raise click.UsageError(f"--upstream, --allow: without effect for {what}, whose address and changes are known")
+    given = {"--upstream": settings.upstream, "--allow": settings.allow}
+    if known and any(given.values()):
+        names = ", ".join(name for name, value in given.items() if value)
+        raise click.UsageError(f"{names}: without effect for {what}, whose address and changes are known")
     is_running = ADDRESS.fullmatch(what) is not None
     if not known and not is_running and not ("{listen" in what and "{upstream" in what):
         if near := get_close_matches(what, columns(), n=1):

@@ -55,6 +55,8 @@ APIS: Final = {api.key: api for api in OFFERED}
 START_LIMIT: Final = 90.0
 # Seconds without a byte of what has to come.
 PATIENT: Final = 10.0
+# So many times that until a frame is there as a whole, however it comes.
+WHOLE: Final = 6
 # Seconds in which a request still arrives after the proxy has closed the client's connection.
 CLOSED_LIMIT: Final = 0.2
 # Kafka's own bound of a request, socket.request.max.bytes.
@@ -192,8 +194,14 @@ class _Stream:
         on.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def next_frame(self, seconds: float | None) -> bytes:
-        """The next frame without its size.  Raises `RelayClosed`, `RelaySilent`, `GarbledResponse`."""
+        """The next frame without its size.  Raises `RelayClosed`, `RelaySilent`, `GarbledResponse`.
+
+        *seconds* limit the time without a byte, and `WHOLE` times as many that of the frame; None is no limit.
+        """
+        end = None if seconds is None else time.monotonic() + WHOLE * seconds
         while (size := self._size()) is None or len(self._received) < 4 + size:
+            if end is not None and time.monotonic() > end:
+                raise RelaySilent("a frame does not end")
             self._more(seconds)
         frame = bytes(self._received[4 : 4 + size])
         del self._received[: 4 + size]
