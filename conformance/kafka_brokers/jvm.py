@@ -72,8 +72,9 @@ _WITH_KRAFT: Final = {
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     # As with ZooKeeper: after a crash, how long the broker's old session is in the way.
-    "broker.session.timeout.ms": "3000",
-    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "4000",
+    # Registration and heartbeats fail if they take longer than this, as on a busy machine.
+    "broker.heartbeat.interval.ms": "1000",
     # There is no other broker to wait for.
     "controller.quorum.election.timeout.ms": "200",
     "controller.quorum.fetch.timeout.ms": "2000",
