@@ -99,12 +99,6 @@ _EFFECTS: Final = {
     "accepts_invalid": ("accepts_invalid",), "hang": ("stuck",), "memory": ("memory", "crash", "stuck"),
     "amplification": ("memory", "stuck"), "crash": ("crash",), "wrong_data": ("wrong_data", "lost_data"),
 }  # fmt: skip
-# Parts of the format, for outcomes that do not say what of it was read last.
-_PARTS: Final = {
-    **dict.fromkeys(_CODECS, "a broken compressed payload"),
-    **dict.fromkeys(("REC", "VAR", "TXN", "KRF"), "a broken record"),
-    "NST": "a broken v0 or v1 wrapper",
-}
 # Errors of decompression that do not name their codec: zlib's, and those of frames.
 _DECOMPRESSION: Final = re.compile(
     r"(?i)incorrect (?:header|data|length) check|unknown (?:header flags|compression method|frame)|decompress"
@@ -451,13 +445,12 @@ def has_compressed_entry(data: bytes) -> bool:
 
 
 def refused_codec(data: bytes, text: str) -> str:
-    """The codec that the *text* of an error names, or that valid *data* has; empty if its entries name none."""
-    codecs = {batch.compression for batch in _read_batches(data)} - {"none"}
+    """The codec that the *text* of an error names, or the last one of valid *data*; empty if its entries name none."""
+    codecs = [batch.compression for batch in _read_batches(data) if batch.compression != "none"]
     if not codecs:
         return ""
-    if named := SAYS_CODEC.search(text):
-        return _codec_name(named[0])
-    return codecs.pop() if len(codecs) == 1 else "compressed"
+    named = SAYS_CODEC.search(text)
+    return _codec_name(named[0]) if named else codecs[-1]
 
 
 def _codec_name(word: str) -> str:
@@ -519,13 +512,12 @@ def _read(outcome: Outcome, rule: str, on: str) -> str:
 
 
 def _ending_sentence(outcome: Outcome, rule: str) -> str:
-    """A hang, a crash, or too much memory: by function, else by the part of the format with the fault."""
+    """A hang, a crash, or too much memory: by function, if that is known."""
     detail, function = outcome.detail.removesuffix(_NOT_ALONE), _own_function(outcome)
-    on = _PARTS.get(rule.partition("-")[0], "a broken entry header") if rule else VALID_BYTES
+    on = _BROKEN if rule else VALID_BYTES
     match outcome.kind:
         case "hang":
-            # Where a process is after its time says nothing of what it read.
-            return f"Loops for ever in {function}" if function else f"Gives no answer to {_BROKEN if rule else on}"
+            return f"Loops for ever in {function}" if function else f"Gives no answer to {on}"
         case "memory":
             return f"Runs out of memory in {function}" if function else f"Runs out of memory on {on}"
         case "amplification":
@@ -587,10 +579,14 @@ def _refusal_sentence(detail: str, where: str) -> str:
 
 
 def error_text(outcome: Outcome) -> str:
-    """The text of an error without its varying parts and class names; empty for another outcome, or without a text."""
+    """The text of a refusal without its varying parts and class names; empty for another outcome, or without a text.
+
+    That of an undocumented exception is its kind: its type is in the title, and the text depends on the bytes.
+    """
     outcome = as_of_testee(outcome)
-    says = outcome.kind in ("leaked_exception", "rejects_valid") and outcome.detail
-    return _without_type(outcome.detail) if says else ""
+    if outcome.kind == "leaked_exception":
+        return outcome.kind
+    return _without_type(outcome.detail) if outcome.kind == "rejects_valid" and outcome.detail else ""
 
 
 def _without_type(detail: str) -> str:
