@@ -103,7 +103,8 @@ def test_killed(tmp_path: Path) -> None:
     wait_for(lambda: is_quiet(tmp_path))
     assert kept <= set(Corpus(tmp_path, "kafka-python").entries)
     for find in read_findings(tmp_path):
-        assert len(findings.finding_input(tmp_path, find)) == find.size
+        # A smaller input is written before the finding that says its size.
+        assert 0 < len(findings.finding_input(tmp_path, find)) <= find.size
     assert run("--targets", "kafka-python", "--seconds", 2, "--dir", tmp_path).returncode == 1
     numbers = [report.number for report in read_log(tmp_path)]
     assert numbers == list(range(1, len(numbers) + 1))  # 0 was killed
