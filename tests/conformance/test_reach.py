@@ -86,9 +86,25 @@ def test_supported_brokers_serve_old_formats_from_their_disk(magic: int) -> None
 def test_logs_of_older_releases(name: str, span: str, cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
     """v0, v1 with LogAppendTime, and mixed logs are old logs: the reason names the releases that serve them."""
     assert (reaches[name].reach, reaches[name].span()) == ("old_logs", span)
-    assert reaches[name].reason == f"A log that {span} wrote has the bytes; 3.9.2 to 4.4.0 serve it."
+    has = "the messages" if any(batch.magic == 2 for batch in cases[name].expect.batches) else "the bytes"
+    assert reaches[name].reason == f"A log that {span} wrote has {has}; 3.9.2 to 4.4.0 serve it."
     narrow = case_reach(cases[name], parse_supported("0.8.2..0.9.0"))
     assert narrow.reach != "old_logs" or "serve" not in narrow.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [
+        ("compaction.compressed_magics_in_one_segment[gzip]", "hostile"),  # a batch is not after the wrapper before it
+        ("wrapper_insides.offsets_beyond_a_double[gzip-2^53]", "retired"),  # old brokers took such offsets from anybody
+        ("v2_offsets.gaps_after_compaction[none-one record of very many]", "hostile"),  # more than a batch can hold
+        ("v2_batch.empty_batch[control]", "hostile"),  # the cleaner leaves a marker's batch, which is transactional
+        ("kraft.control_batch_without_records", "hostile"),
+    ],
+)
+def test_bytes_of_no_log(name: str, reach: str, reaches: dict[str, CaseReach]) -> None:
+    """Valid bytes that no log has: offsets that overlap or that none gets to, and control batches that none writes."""
+    assert reaches[name].reach == reach
 
 
 @pytest.mark.parametrize(

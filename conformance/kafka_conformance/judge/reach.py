@@ -24,6 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, Literal
 
@@ -36,7 +37,12 @@ from kafka_brokers.releases import OLDEST_LOGS, RELEASES, SUPPORTED, SupportedRe
 from kafka_brokers.scenarios.recorder import RecordedAnswer, Recorder, ScenarioRequest, answer_file_of, record_answers
 from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
-from kafka_conformance.judge.usual_form import form_of_writer, has_markers_of_brokers, is_canonical
+from kafka_conformance.judge.usual_form import (
+    form_of_writer,
+    has_markers_of_brokers,
+    has_usual_offsets,
+    is_canonical,
+)
 from kafka_conformance.judge.written import opened_payload
 from kafka_corpus import evidence
 from kafka_corpus.answer_diff import scenario_of
@@ -50,7 +56,6 @@ from kafka_records import attributes as bits
 from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import (
     HEADER_SIZE_UP_TO_MAGIC,
-    INT32_MAX,
     LOG_OVERHEAD,
     MAGIC_VALUE_V2,
     RECORD_OVERHEAD_V0,
@@ -485,8 +490,8 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
     magics = {batch.magic for batch in batches}
     if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_markers_of_brokers(batches)):
         return None
-    if any(batch.last_offset - batch.base_offset >= INT32_MAX for batch in batches):
-        return None  # brokers store batches of delta + 1 records, which is an int32, and cleaning keeps the delta
+    if not has_usual_offsets(batches):
+        return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")
     if case.aborted is not None or any(batch.transactional for batch in batches):
@@ -612,7 +617,7 @@ def _of_old_log(
     """The reach of messages of v0 and v1 that older releases stored, and supported ones serve from their disk."""
     old = {magic for magic in magics_of(data) if magic < MAGIC_VALUE_V2}
     now = [name for name in _names() if supported.covers(name) and all(name in serving_releases(each) for each in old)]
-    if not old or not now or not _has_offsets_of_a_broker(data):
+    if not old or not now or not _has_offsets_of_a_broker(data) or not _is_part_of_a_log(case.expect.batches):
         return None
     writers = tuple(name for name in stored if release_number(name) >= release_number(FIRST_OF_MAGIC[max(old)]))
     if not writers and case.expect.verdict == "valid":
@@ -620,8 +625,9 @@ def _of_old_log(
     if not writers:
         return None
     wrote = CaseReach("old_logs", writers).span()
+    what = "the bytes" if magics_of(data) == old else "the messages"
     return CaseReach(
-        "old_logs", writers, source, f"A log that {wrote} wrote has the bytes; {now[0]} to {now[-1]} serve it."
+        "old_logs", writers, source, f"A log that {wrote} wrote has {what}; {now[0]} to {now[-1]} serve it."
     )
 
 
@@ -630,6 +636,13 @@ def _has_offsets_of_a_broker(data: bytes) -> bool:
     old = [entry for start, end in complete_entries(data) if (entry := data[start:end])[MAGIC_OFFSET] < MAGIC_VALUE_V2]
     return all(
         not (records := _records_of(entry)) or records[-1].offset == ENTRY.values(entry)["offset"] for entry in old
+    )
+
+
+def _is_part_of_a_log(batches: Sequence[Batch]) -> bool:
+    """Whether a log can get to the offsets of *batches*, each of which is after the one before."""
+    return has_usual_offsets(batches) and all(
+        before.last_offset < after.base_offset for before, after in pairwise(batches)
     )
 
 

@@ -179,10 +179,12 @@ def has_markers_of_brokers(batches: Sequence[Batch]) -> bool:
 
     Source: `MemoryRecords.writeEndTransactionalMarker` and `EndTransactionMarker`.
     """
-    return all(_is_marker_of_a_broker(batch) for batch in batches if batch.control and batch.records)
+    return all(_is_marker_of_a_broker(batch) for batch in batches if batch.control)
 
 
 def _is_marker_of_a_broker(batch: Batch) -> bool:
+    if not batch.records:
+        return batch.transactional  # others are of the metadata log, which no cleaner touches
     marker, *others = batch.records
     alone = not (others or marker.headers) and batch.compression == "none" and batch.base_sequence == NO_SEQUENCE
     return alone and marker.key in _MARKER_KEYS and _is_marker_value(marker.value)

@@ -200,6 +200,21 @@ def last_batch_of_a_round(codec: Compression) -> Draft:
     )
 
 
+@case("CLN-16", "CLN-15", refs=["KAFKA-17076"])
+def last_batch_of_a_round_after_many_records() -> Draft:
+    """The last batch that is cleaned stays without records, after 300 others, too."""
+    others = tuple(keyed(at, b"key %d" % at) for at in range(300))
+    gone = keyed(300, b"b", None)
+    return scene(
+        appends(*others),
+        appends(gone, delete_horizon=PASSED),
+        cleans(on_disk(*others), on_disk(base_offset=300, last_offset=300, max_timestamp=gone.timestamp)),
+        config=COMPACTED,
+        since=FIRST_TO_KEEP_LAST,
+        until=LAST_TO_KEEP_LAST,
+    )
+
+
 @case("CLN-16", "CLN-17", refs=["KAFKA-17076"])
 def last_batch_of_a_round_is_not_the_last_of_the_log() -> Draft:
     """The last batch that is cleaned goes with its records if more of the log is committed after it."""

@@ -165,6 +165,13 @@ def key_or_value_beyond_the_message_is_an_unknown_error(given: dict[str, Any]) -
     return sent(raw_message(given["magic"], body=given["beyond"]), error_answer(UNKNOWN_SERVER_ERROR))
 
 
+@case("LEG-11", "LEG-26")
+def sizes_are_added_up_before_keys_are_looked_at() -> Draft:
+    """A later message's length of 2^31 - 1 is the error, not the missing key of the first on a compacted topic."""
+    payload = raw_message(0) + raw_message(0, body=body(3, b"key", INT32_MAX, b""))
+    return sent(payload, error_answer(UNKNOWN_SERVER_ERROR), cleanup_policy="compact")
+
+
 @case("LEG-12", "CNV-01", each=grid(magic=MAGICS, slack={"1 byte": b"\x00", "a message": raw_message(1)}))
 def slack_behind_the_value_is_lost(given: dict[str, Any]) -> Draft:
     """Bytes of the message after its value are ignored, and gone when it is rewritten."""

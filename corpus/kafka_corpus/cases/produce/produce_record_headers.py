@@ -65,6 +65,14 @@ def header_count_takes_in_the_next_record(codec: Compression) -> Draft:
     return produced(batch, error_answer(INVALID_RECORD), since=since_of(codec))
 
 
+@case("REC-15", each=COMPRESSED)
+def headers_of_no_bytes_before_a_larger_one(codec: Compression) -> Draft:
+    """A compressed record is stored whose first headers have neither key nor value, and whose last one has both."""
+    record_bytes = having((b"", None), (b"", None), (b"", None), (b"key", b"value"))
+    batch = enclosed(codec, record_bytes)
+    return produced(batch, stored(kept_batch(batch)), since=since_of(codec))
+
+
 @case("REC-16", each=offered(CODECS, {"no count": raw_record(header_count=b"")}))
 def missing_header_count_is_refused(payload: bytes) -> Draft:
     """A record that ends after its value is refused."""

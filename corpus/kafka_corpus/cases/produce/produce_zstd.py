@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafka_corpus.authoring.batches import PLAIN, compressed, payload_of, plain_of, some_records, split
-from kafka_corpus.authoring.build import flip
+from kafka_corpus.authoring.build import flip, raw_record
 from kafka_corpus.authoring.frames import (
     ZSTD_MAGIC,
     skippable,
@@ -54,6 +54,7 @@ from kafka_corpus.golden import ZSTD, ZSTD_BLOCKS
 from kafka_corpus.registry import Draft, case, error_answer, produced, scene, stored
 from kafka_corpus.scenario import Fetch, Produce, StepAnswer
 from kafka_records.broker.errors import INVALID_RECORD, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE
+from kafka_records.varint import encode_varint
 
 BATCH, _ = compressed("zstd", FRAME)
 
@@ -272,6 +273,13 @@ def block_cut_short(shape: dict[str, Any]) -> Draft:
 def frame_cut_short(shape: dict[str, Any]) -> Draft:
     """A frame that ends early is an unknown error, even if all records have been read."""
     return not_taken("zstd", FRAME[: shape["size"]], shape["path"])
+
+
+@case("ZST-07", "REC-14", each=PATHS)
+def record_in_a_raw_block_cut_short(path: str) -> Draft:
+    """Of a raw block that ends early the bytes that are there are read: a bad record in them is what is refused."""
+    record = raw_record(header_count=encode_varint(-1))
+    return not_taken("zstd", zstd_frame(zstd_block(record, size=200), end=b""), path, code=INVALID_RECORD)
 
 
 # ZSTD_DStreamInSize: so many compressed bytes are read at a time.
