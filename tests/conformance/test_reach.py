@@ -95,7 +95,7 @@ def test_logs_of_older_releases(name: str, span: str, cases: dict[str, Case], re
 @pytest.mark.parametrize(
     ("name", "reach"),
     [
-        ("compaction.compressed_magics_in_one_segment[gzip]", "hostile"),  # a batch is not after the wrapper before it
+        ("compaction.compressed_magics_in_one_segment[gzip]", "retired"),  # a batch is not after the wrapper before it
         ("wrapper_insides.offsets_beyond_a_double[gzip-2^53]", "retired"),  # old brokers took such offsets from anybody
         ("v2_offsets.gaps_after_compaction[none-one record of very many]", "hostile"),  # more than a batch can hold
         ("v2_batch.empty_batch[control]", "hostile"),  # the cleaner leaves a marker's batch, which is transactional
