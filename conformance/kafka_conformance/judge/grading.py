@@ -8,6 +8,9 @@ writer made of them.
 A codec that takes what Kafka refuses, and gives the records of its plain reading
 (`plain_reading`), is more lenient than Kafka, without another result.
 
+The reach is that of the case, with one exception: a stall at an entry whose size is below that of any entry is
+hostile, since a broker answers a fetch that starts there with an error.
+
 The strength of a case's first rule is that of the table, with these exceptions:
 
     bytes, times or offsets that no writer, clock or log gives  should, at most
@@ -34,7 +37,7 @@ from kafka_brokers.releases import SUPPORTED, SupportedReleases
 from kafka_conformance.judge.grade import STRENGTHS, UNSAFE, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading, with_v2_magic
-from kafka_conformance.judge.reach import CaseReach, case_reach
+from kafka_conformance.judge.reach import CaseReach, case_reach, has_low_size
 from kafka_conformance.judge.usual_form import is_unusual
 from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_corpus.case import Case, Recipe
@@ -155,6 +158,8 @@ def _only_empty_batches_lack(case: Case, why: str) -> bool:
 
 
 UNLIMITED: Final = "CMP-10"
+# The reach of a stall at an entry whose size is too low: only a peer that is no broker gives it in each fetch.
+FETCHED_ONCE: Final = CaseReach("hostile", (), "shape", "A broker refuses a fetch that starts at such a size.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +189,8 @@ def grade_finding(
     if effect is None:
         return None
     found = case_reach(case, supported) if reach is None else reach
+    if effect == "stuck" and found.reach == "rot" and has_low_size(case):
+        found = FETCHED_ONCE
     lenient = is_lenient(case, line, found.reach) or is_declared(case, line) or starts_with_skippable(case)
     strength = rule_strength(case, effect, lenient=lenient)
     if effect == "memory" and java_takes_as_much(case, line):

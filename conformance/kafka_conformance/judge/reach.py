@@ -533,11 +533,28 @@ def is_damaged(data: bytes, sound: int) -> bool:
     """Whether the entry after the first *sound* ones has a checksum or a size that cannot be right."""
     found = list(complete_entries(data))
     if len(found) <= sound:
-        rest = data[found[-1][1] if found else 0 :]
-        # A broker does not look at the last 17 bytes of a log (FileLogInputStream), and no fetch begins with them.
-        return len(rest) > HEADER_SIZE_UP_TO_MAGIC and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
+        return _has_low_size(data[found[-1][1] if found else 0 :])
     start, end = found[sound]
     return has_bad_checksum(data[start:end])
+
+
+def has_low_size(case: Case) -> bool:
+    """Whether the entry after the sound ones has a size below that of any entry.
+
+    A broker looks for the entry at which a fetch starts, and answers CORRUPT_MESSAGE to one with such a size
+    (`FileLogInputStream.nextBatch`): it cannot be fetched again and again.
+    """
+    if case.op != "decode" or isinstance(case.input, Scenario):
+        return False
+    data = input_of(case)
+    assert isinstance(data, bytes)
+    found = list(complete_entries(data))
+    return len(found) <= len(case.expect.batches) and _has_low_size(data[found[-1][1] if found else 0 :])
+
+
+def _has_low_size(rest: bytes) -> bool:
+    # A broker does not look at the last 17 bytes of a log (FileLogInputStream), and no fetch begins with them.
+    return len(rest) > HEADER_SIZE_UP_TO_MAGIC and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
 
 
 def has_bad_checksum(entry: bytes) -> bool:

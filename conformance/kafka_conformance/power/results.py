@@ -640,14 +640,10 @@ def _drawn(header: MutantRunHeader) -> str:
 
 
 def _other_sample(each: TargetSum) -> Iterator[str]:
-    """A sample that is kept beside the first: how it was drawn, its sum, and its holes."""
-    header, total = each.kept.header, each.total
+    """A sample that is kept beside the first: how it was drawn, and its holes; the first table has its sum."""
+    header = each.kept.header
     yield f"### Seed {header.seed}\n"
-    yield (
-        f"This is {_drawn(header)}, corpus `{header.corpus[:12]}`: {total.reached:,} reached, {total.seen:,} seen,"
-        f" {total.equivalent:,} equivalent, {total.holes:,} holes, {total.unreviewed:,} not reviewed;"
-        f" {_percent(total.share)} of those that are not equivalent are seen."
-    )
+    yield f"This is {_drawn(header)}, corpus `{header.corpus[:12]}`."
     yield from _holes(each, is_beside=True)
 
 

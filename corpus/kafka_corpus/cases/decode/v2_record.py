@@ -273,7 +273,7 @@ INTO_THE_NEXT: Final = {"one byte": 1, "to its value": 10, "to its end": len(AFT
 
 @case("REC-13", each=grid(codec=CODECS, field={name: name for name in FIELDS}, bytes=INTO_THE_NEXT))
 def length_into_the_next_record(row: dict[str, Any]) -> Draft:
-    """A key or value length runs into the next record, where there are bytes enough; they are not this record's."""
+    """A key or value length runs into the next record, or a byte past it: those bytes are not this record's."""
     payload = claiming(row["field"], LEFT[row["field"]] + row["bytes"]) + AFTER
     return broken(payload, *STRUCTURE, codec=row["codec"], count=2)
 
