@@ -6,6 +6,7 @@ import pytest
 
 from kafka_brokers.releases import parse_supported
 from kafka_conformance.judge.grade import REACHES
+from kafka_conformance.judge.grading import grade_finding
 from kafka_conformance.judge.reach import (
     CaseReach,
     case_reach,
@@ -14,10 +15,17 @@ from kafka_conformance.judge.reach import (
     serving_releases,
 )
 from kafka_conformance.judge.usual_form import is_canonical
+from kafka_conformance.judge.verdict import Outcome, Verdict
+from kafka_conformance.runner.results import ResultLine, result_line
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 from kafka_records import Batch, Record, decode, encode
 from kafka_records.checksum import checksum_v2
+
+
+def judged(case: Case, outcome: Outcome) -> ResultLine:
+    """A finding of *case*."""
+    return result_line(case, Verdict(outcome, "error", "expected malformed"), {}, 0.001, 0)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,26 @@ def test_logs_of_older_releases(name: str, span: str, cases: dict[str, Case], re
     assert reaches[name].reason == f"A log that {span} wrote has {has}; 3.9.2 to 4.4.0 serve it."
     narrow = case_reach(cases[name], parse_supported("0.8.2..0.9.0"))
     assert narrow.reach != "old_logs" or "serve" not in narrow.reason
+
+
+def test_a_partial_entry_is_of_a_broker(reaches: dict[str, CaseReach]) -> None:
+    """Of a whole batch and a part of one a broker stores the first alone, so only its fetches end within a batch."""
+    found = reaches["truncation.records_end_before_a_field[headers[0].value]"]
+    assert (found.reach, found.source) == ("broker_itself", "shape")
+
+
+def test_a_stall_at_a_low_size_is_hostile(cases: dict[str, Case]) -> None:
+    """A broker answers a fetch that starts at a size below any entry's with an error; one that is accepted is rot."""
+    case = cases["misread.low_size_over_a_sound_entry[v2--13]"]
+    stalls, accepts = (grade_finding(case, judged(case, outcome)) for outcome in ("hang", "accepts_invalid"))
+    assert stalls is not None
+    assert accepts is not None
+    assert (stalls.grade, stalls.reach) == ("HOSTILE", "hostile")
+    assert (accepts.grade, accepts.reach) == ("FAIL", "rot")
+    flipped = cases["v2_crc.record_byte_changed[none-first]"]
+    again = grade_finding(flipped, judged(flipped, "hang"))
+    assert again is not None
+    assert (again.grade, again.reach) == ("FAIL", "rot")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,7 @@ Kept = Literal[
     "in part, still wrong",
     "with other offsets",  # rewritten with the same records, in the same format
     "rewritten",
+    "without the part of an entry at its end",
     "nothing",
 ]
 # What a consumer then gets shows what the case is about.
@@ -110,6 +111,7 @@ class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
             return f"refuses it: {ERROR_NAMES.get(self.error_code, 'error')} ({self.error_code})"
         kept = {
             "rewritten": "stores the records again in a form of its own, so that this is gone",
+            "without the part of an entry at its end": "stores its whole entries, without the part of one at its end",
             "nothing": "takes it, and stores nothing of it",
         }
         return kept.get(self.kept, f"stores it and serves it {self.kept}")
@@ -237,6 +239,8 @@ def _kept(case: Case, given: bytes, stored: bytes) -> Kept:
         return "as it is"
     if case.expect.verdict == "invalid":
         return "in part, still wrong" if _refused(stored) else "rewritten"
+    if _complete_size(given) < len(given) and _complete_size(stored) == len(stored):
+        return "without the part of an entry at its end"
     alike = _prefix_of(case) not in _OF_BYTES and _content(given) == _content(stored)
     return "with other offsets" if alike else "rewritten"
 
@@ -494,12 +498,12 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")
+    if len(data) > _complete_size(data):
+        return CaseReach("broker_itself", (), "shape", "A broker cuts a fetch response at its size limit.")
     if case.aborted is not None or any(batch.transactional for batch in batches):
         return CaseReach("any_producer", (), "shape", "A transactional producer sends the batches, one a request.")
     if len(batches) > 1:
         return CaseReach("any_producer", (), "shape", "A producer sends the batches, one a request.")
-    if len(data) > _complete_size(data):
-        return CaseReach("broker_itself", (), "shape", "A broker cuts a fetch response at its size limit.")
     return None
 
 
