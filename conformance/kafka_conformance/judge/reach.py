@@ -537,7 +537,7 @@ def is_damaged(data: bytes, sound: int) -> bool:
     """Whether the entry after the first *sound* ones has a checksum or a size that cannot be right."""
     found = list(complete_entries(data))
     if len(found) <= sound:
-        return _has_low_size(data[found[-1][1] if found else 0 :])
+        return _ends_with_low_size(data)
     start, end = found[sound]
     return has_bad_checksum(data[start:end])
 
@@ -552,11 +552,11 @@ def has_low_size(case: Case) -> bool:
         return False
     data = input_of(case)
     assert isinstance(data, bytes)
-    found = list(complete_entries(data))
-    return len(found) <= len(case.expect.batches) and _has_low_size(data[found[-1][1] if found else 0 :])
+    return len(list(complete_entries(data))) <= len(case.expect.batches) and _ends_with_low_size(data)
 
 
-def _has_low_size(rest: bytes) -> bool:
+def _ends_with_low_size(data: bytes) -> bool:
+    rest = data[_complete_size(data) :]
     # A broker does not look at the last 17 bytes of a log (FileLogInputStream), and no fetch begins with them.
     return len(rest) > HEADER_SIZE_UP_TO_MAGIC and ENTRY.values(rest)["size"] < RECORD_OVERHEAD_V0
 
