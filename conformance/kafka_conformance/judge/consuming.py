@@ -90,7 +90,16 @@ def expected_records(case: Case) -> list[WireRecord]:
     """The records that a consumer has to deliver, in order."""
     batches = [to_wire(batch) for batch in case.expect.batches if not batch.control]
     records = [record for batch in batches for record in (batch.records or ())]
-    return records if case.aborted is None else [each for each in records if each.offset in case.expect.committed]
+    return records if case.aborted is None else list(_committed(records, case.expect.committed))
+
+
+def _committed(records: list[WireRecord], offsets: tuple[int, ...]) -> Iterator[WireRecord]:
+    """The first record at each of *offsets*: a consumer gives none below its position (CON-04)."""
+    position = 0
+    for record in records:
+        if record.offset >= position and record.offset in offsets:
+            position = record.offset + 1
+            yield record
 
 
 def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:

@@ -211,3 +211,20 @@ def aborted_twice() -> Draft:
     """Two aborted transactions of one producer, with a committed one between, are both left out."""
     batches = data(0), marker(1, ABORT), data(2), marker(3, COMMIT), data(4), data(5), marker(6, ABORT), plain(7)
     return fetch(*batches, aborted=((ONE, 0), (ONE, 4)), seen=(2, 7))
+
+
+@case(
+    "OFF-04",
+    "CON-04",
+    "TXN-23",
+    each={"one-twice": (0, 1, 1), "all-the-same": (0, 0, 0), "back": (1, 2, 0)},
+    since="1.1",
+)
+def offset_that_comes_again(offsets: tuple[int, ...]) -> Draft:
+    """Of records with one offset a consumer gives the first, and none below its position.
+
+    Brokers store the offset deltas of an uncompressed batch as they were sent.
+    """
+    records = [Record(offset, TIMESTAMP, b"key", b"%d" % at) for at, offset in enumerate(offsets)]
+    given = tuple(offset for at, offset in enumerate(offsets) if offset > max(offsets[:at], default=-1))
+    return fetch(batch_of(*records, base_offset=0, last_offset=2), plain(3), aborted=(), seen=(*given, 3))

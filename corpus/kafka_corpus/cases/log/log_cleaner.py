@@ -20,10 +20,22 @@ from kafka_corpus.authoring.logs import (
     shunned,
 )
 from kafka_corpus.authoring.shapes import CODECS as ALL_CODECS
-from kafka_corpus.authoring.steps import APPEND_TIME, assigned, since_of, takes, times
+from kafka_corpus.authoring.steps import (
+    APPEND_TIME,
+    COMMIT,
+    assigned,
+    begun,
+    commits,
+    marker_at,
+    since_of,
+    takes,
+    times,
+    writes,
+)
 from kafka_corpus.registry import Draft, case, scene
-from kafka_corpus.scenario import NOW, Edit, Restart, StepAnswer
-from kafka_records.constants import INT32_MAX, Compression
+from kafka_corpus.scenario import NOW, Edit, Restart, StepAnswer, producer_id
+from kafka_records import Record
+from kafka_records.constants import INT32_MAX, NO_TIMESTAMP, Compression
 from kafka_records.varint import encode_varint
 
 PRODUCER = {"producer_id": 77, "producer_epoch": 3, "base_sequence": 0}
@@ -284,5 +296,30 @@ def groups_of_segments(shape: tuple[int, int, list[list[tuple[int, int]]]]) -> D
         cleans(*grouped.values()),
         *(serves(data, end + 1, base) for base, data in grouped.items()),
         config=COMPACTED | {"segment.index.bytes": str(room), "index.interval.bytes": "0"},
+        since="2.8.2",
+    )
+
+
+@case("SEG-16", "CLN-25", since="1.1")
+def groups_of_segments_that_were_held_back() -> Draft:
+    """Of segments that all are cleaned in one round the cleaner joins as many as one index of times has room for.
+
+    The index has room for one entry, so each batch gets a segment of its own; one
+    without a timestamp needs no entry.  An open transaction keeps the cleaner away
+    until all are there.
+    """
+    producer = {"producer_id": producer_id(0), "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    untimed = on_disk(Record(0, NO_TIMESTAMP, b"untimed", b"value"), **producer)
+    others = [on_disk(keyed(at, b"%d" % at)) for at in (1, 2)]
+    marker = marker_at(3, COMMIT)
+    return scene(
+        *begun(),
+        writes(untimed),
+        *(appends(keyed(at, b"%d" % at)) for at in (1, 2)),
+        commits(3),
+        cleans(untimed, *others, marker),
+        serves(untimed + others[0], 5),
+        serves(others[1], 5, 2),
+        config=COMPACTED | {"segment.index.bytes": "12"},
         since="2.8.2",
     )
