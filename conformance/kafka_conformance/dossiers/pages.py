@@ -37,7 +37,7 @@ BYTES_TITLE: Final = "## The smallest case"
 REPRODUCER_TITLE: Final = "## Reproducer"
 
 EFFECTS: Final[Mapping[Effect, str]] = {
-    "wrong_data": "a record, or the position that a consumer continues from, differs from Kafka's",
+    "wrong_data": "a record, a written batch, or the position that a consumer continues from differs from Kafka's",
     "lost_data": "records are left out without an error",
     "stuck": "no answer, or no progress",
     "crash": "the process ends",
