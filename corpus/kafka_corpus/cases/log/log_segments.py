@@ -18,6 +18,7 @@ from kafka_corpus.authoring.steps import (
     aborts,
     assigned,
     begun,
+    commits,
     data,
     fetched,
     fetches,
@@ -312,6 +313,19 @@ def open_transactions_after_a_restart(clean: bool) -> Draft:
     )
 
 
+@case("SEG-15", "TXN-14", each=ENDINGS, since="1.1")
+def transaction_goes_on_after_a_restart(clean: bool) -> Draft:
+    """The coordinator reads from its own log after a restart that a transaction is open, and ends it."""
+    marker = marker_at(1, COMMIT, **LED_AGAIN)
+    return scene(
+        *begun(),
+        writes(data(0)),
+        (Restart(clean=clean), StepAnswer()),
+        commits(1, **LED_AGAIN),
+        (Fetch(isolation="read_committed"), fetched(assigned(data(0)) + marker, 2)),
+    )
+
+
 # An entry in both indexes for each batch but the first.
 INDEXED = {"index.interval.bytes": "0"}
 NEWEST_TIME, FIRST_WITH_NEWEST_TIME = -3, "3.0.2"
@@ -348,6 +362,18 @@ def times_after_recovery() -> Draft:
         *searches(0, 0, newest=1),
         planted(*after),
         *searches(0, 1, 1, -1, newest=1),
+        config=INDEXED,
+        since=FIRST_WITH_NEWEST_TIME,
+    )
+
+
+@case("OFF-17", "SEG-16", since="1.1")
+def newest_time_comes_again() -> Draft:
+    """Of two batches with the newest time the first is found, though an index leads to the second, too."""
+    records = [keyed(at, b"k", later=later) for at, later in enumerate((0, 5, 5, 1))]
+    return scene(
+        *map(appends, records),
+        *searches(0, 1, newest=1),
         config=INDEXED,
         since=FIRST_WITH_NEWEST_TIME,
     )
