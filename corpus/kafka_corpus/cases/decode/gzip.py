@@ -7,7 +7,7 @@ ignored, and the trailer of each is verified.
 from __future__ import annotations
 
 from typing import Any
-from zlib import crc32
+from zlib import adler32, crc32
 
 from kafka_corpus.authoring.batches import (
     EITHER,
@@ -396,3 +396,11 @@ def write_large() -> Draft:
     record = some_records(1)[0]._replace(timestamp=TIMESTAMP, value=b"gzip window " * 3000)
     batch = batch_of(record, compression="gzip")
     return must_write(batch, bytes_of(batch), compare="masked")
+
+
+@case("GZP-01", each=EITHER, since="1.1")
+def whole_zlib_stream(magic: int) -> Draft:
+    """A zlib stream with its checksum is no gzip stream, though zlib reads both where it is asked to."""
+    plain = plain_of(magic)
+    stream = b"\x78\x9c" + deflate(plain) + adler32(plain).to_bytes(4, "big")
+    return invalid(around(stream, magic, "gzip")[0], *REFUSED)

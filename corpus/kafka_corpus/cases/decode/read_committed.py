@@ -8,6 +8,7 @@ consumer these are batches like all others.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
@@ -228,3 +229,30 @@ def offset_that_comes_again(offsets: tuple[int, ...]) -> Draft:
     records = [Record(offset, TIMESTAMP, b"key", b"%d" % at) for at, offset in enumerate(offsets)]
     given = tuple(offset for at, offset in enumerate(offsets) if offset > max(offsets[:at], default=-1))
     return fetch(batch_of(*records, base_offset=0, last_offset=2), plain(3), aborted=(), seen=(*given, 3))
+
+
+@case("TXN-23", each=CODECS, since="1.1")
+def aborted_from_inside_a_batch(codec: Compression) -> Draft:
+    """A batch is left out if a transaction of its producer was aborted from one of its offsets on."""
+    return fetch(data(0, count=3, compression=codec), marker(3, ABORT), plain(4), aborted=((ONE, 1),), seen=(4,))
+
+
+@case("TXN-23", "TXN-17", since="1.1")
+def marker_without_the_transactional_bit() -> Draft:
+    """An abort marker ends a transaction by its control bit alone."""
+    end = replace(marker(1, ABORT), transactional=False)
+    return fetch(data(0), end, data(2), marker(3, COMMIT), aborted=((ONE, 0),), seen=(2,))
+
+
+@case("TXN-23", "TXN-10", each={"commit": COMMIT, "unknown": 7}, since="1.1")
+def other_marker_inside_an_aborted_transaction(type_: int) -> Draft:
+    """No marker but that of an abort ends the records that are left out."""
+    batches = data(0), marker(1, type_), data(2), marker(3, ABORT), plain(4)
+    return fetch(*batches, aborted=((ONE, 0),), seen=(4,))
+
+
+@case("TXN-23", "ATT-01", each={codec: CODECS[codec] for codec in ("gzip", "zstd")}, since="1.1")
+def compressed_marker(codec: Compression) -> Draft:
+    """A marker may be compressed, and ends its transaction all the same."""
+    end = replace(marker(1, ABORT), compression=codec)
+    return fetch(data(0), end, data(2), marker(3, COMMIT), aborted=((ONE, 0),), seen=(2,))

@@ -344,3 +344,59 @@ def write(size: int) -> Draft:
     packed = xerial(*(plain[at : at + 32768] for at in range(0, len(plain), 32768)))
     batch = batch_of(record, compression="snappy")
     return must_write(batch, bytes_of(batch, packed=packed), compare="masked")
+
+
+ODD_ELEMENTS = {
+    # A literal of 2^32 - 5 bytes: in a signed int32 a negative number.
+    "literal-of-4-gib": b"\x14\xfc\xfa\xff\xff\xff",
+    "copy-that-ends-before-its-distance": b"\x08\x0cabcd\x01",
+    # S2, a format like snappy, repeats the last distance there.
+    "copy-from-no-distance-after-another": b"\x09\x00a\x01\x01\x01\x00",
+}
+
+
+@case("SNP-02", "CMP-04", each=grid(magic=EITHER, block=ODD_ELEMENTS), since="1.1")
+def element_that_cannot_be(shape: dict[str, Any]) -> Draft:
+    """A raw block with a literal beyond all blocks, half a copy, or a copy of another format is refused."""
+    return invalid(around(shape["block"], shape["magic"], "snappy")[0], *REFUSED)
+
+
+@case("SNP-06", each=grid(magic=EITHER, size={"to-itself": -4, "to-the-header": -20}), since="1.1")
+def block_length_leads_back(shape: dict[str, Any]) -> Draft:
+    """A negative block length that leads back to its own bytes, or to the header, is refused."""
+    packed = XERIAL_HEADER + shape["size"].to_bytes(4, "big", signed=True) + bytes(4)
+    return invalid(around(packed, shape["magic"], "snappy")[0], *REFUSED)
+
+
+@case("SNP-03", each={"magic-only": 8, "three-bytes-more": 11, "one-byte-short": 15}, since="1.1")
+def header_cut_short_in_a_wrapper(size: int) -> Draft:
+    """A wrapper whose value is a xerial header that is cut short is refused."""
+    return invalid(around(XERIAL_HEADER[:size], 1, "snappy")[0], *REFUSED)
+
+
+# Some readers know v0 only.
+@case("SNP-04", each={"start": 0, "middle": 30}, since="1.1")
+def repeated_header_in_v0(at: int) -> Draft:
+    """Whole xerial streams may follow one another in a v0 wrapper, too."""
+    return valid(*around(b"".join(map(xerial, split(plain_of(0), at))), 0, "snappy"))
+
+
+@case("SNP-03", each=VERSIONS, since="1.1")
+def header_versions_in_v0(versions: tuple[int, int]) -> Draft:
+    """The version numbers of the first header are not looked at in a v0 wrapper either."""
+    why = "snappy-java and librdkafka look at the magic only, a reader that requires version 1 is within its rights"
+    return acceptable(*around(xerial(plain_of(0), header=header(*versions)), 0, "snappy"), kinds=REFUSED, why=why)
+
+
+@case("SNP-08", each={"by-1": -1, "by-ten": -10, "to-its-length": -200}, since="1.1")
+def last_block_cut_short_in_v0(cut: int) -> Draft:
+    """A last block with fewer bytes than its length says is an error in a v0 wrapper, too."""
+    packed = xerial(plain_of(0))
+    return invalid(around(packed[: max(len(packed) + cut, len(XERIAL_HEADER) + 4)], 0, "snappy")[0], *REFUSED)
+
+
+@case("SNP-09", each={"one": 1, "three": 3}, since="1.1")
+def stray_bytes_behind_the_last_block_in_v0(size: int) -> Draft:
+    """One to three bytes after the last block are ignored in a v0 wrapper, too."""
+    why = "SnappyInputStream takes fewer than four bytes for the end; other readers refuse them"
+    return acceptable(*around(xerial(plain_of(0)) + b"\xff" * size, 0, "snappy"), kinds=REFUSED, why=why)

@@ -156,6 +156,13 @@ def shorter_than_its_header_and_compressed(row: dict[str, Any]) -> Draft:
     return invalid(reseal(data[: row["total"]]), *STRUCTURE)
 
 
+@case("HDR-05", "TXN-22", each={"26 bytes": 26, "60 bytes": 60}, since="1.1")
+def shorter_than_its_header_and_control(total: int) -> Draft:
+    """A control batch that is shorter than 61 bytes is refused; it is not passed over as one without data."""
+    data = put(put(sealed(expected()), "attributes", 0x20), "batch_length", total - 12)
+    return invalid(reseal(data[:total]), *STRUCTURE)
+
+
 @case("HDR-05")
 def shorter_than_its_header_but_followed() -> Draft:
     """A batch of 60 bytes is refused even when more bytes follow that it could be read from."""

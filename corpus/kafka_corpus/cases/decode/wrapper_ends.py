@@ -49,6 +49,18 @@ def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
 
 
+@case("NST-06", "NST-08", each=grid(magic=MAGICS, codec=CODECS), since="1.1")
+def offsets_before_a_partial_last_message(shape: dict[str, Any]) -> Draft:
+    """The last inner message that is whole has the wrapper's offset; the partial one after it counts for nothing."""
+    magic, codec = shape["magic"], shape["codec"]
+    first, second, third = (record._replace(offset=record.offset + 4) for record in numbered(magic, 0, 1, 2))
+    inner = set_of([first, second, third], magic, base=4 if magic else 0)[:-1]
+    data = wrap(inner, magic, codec, offset=5, timestamp=TIMESTAMP + 1)
+    why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
+    batch = wrapper_batch([first, second], magic, codec, timestamp=TIMESTAMP + 1)
+    return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
+
+
 @case("NST-06", each=MAGICS)
 def size_of_the_last_inner_message_cut_short(magic: int) -> Draft:
     """Eleven bytes after a message of 260 bytes end within a size, and are dropped.

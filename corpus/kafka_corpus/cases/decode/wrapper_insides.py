@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from kafka_corpus.authoring.build import TIMESTAMP, grid, put, raw_message, reseal_message
 from kafka_corpus.authoring.messages import message_bytes, numbered, set_of, wrap, wrapper_batch
-from kafka_corpus.registry import Draft, acceptable, case
+from kafka_corpus.registry import Draft, acceptable, case, invalid
 from kafka_records import Kind, Record
-from kafka_records.constants import INT64_MAX, Compression
+from kafka_records.constants import INT64_MAX, NO_TIMESTAMP, Compression
 from kafka_records.layout import MESSAGE_V0
+from kafka_records.primitives import encode_nullable_int32
 
 MAGICS = {"v0": 0, "v1": 1}
 CODECS: dict[str, Compression] = {"gzip": "gzip", "snappy": "snappy", "lz4": "lz4"}
@@ -75,3 +76,34 @@ def offsets_beyond_a_double(shape: dict[str, Any]) -> Draft:
     why = "no partition has come that far; Java's reader only adds"
     batch = wrapper_batch(records, 1, codec, timestamp=TIMESTAMP + 2)
     return acceptable(wrap(inner, 1, codec, offset=last, timestamp=TIMESTAMP + 2), batch, kinds=("malformed",), why=why)
+
+
+@case(
+    "LEG-12", "LEG-10", "NST-01", each=grid(magic=MAGICS, codec=SHRUNK, reach={"by-8": 8, "to-the-end": 0}), since="1.1"
+)
+def value_reaches_into_the_next(shape: dict[str, Any]) -> Draft:
+    """A value that is longer than its message, and not longer than the set, is refused."""
+    magic = shape["magic"]
+    first, second = numbered(magic, 0, 1)
+    last = message_bytes(second, magic)
+    value = first.value or b""
+    longer = (len(value) + (shape["reach"] or len(last))).to_bytes(4, "big") + value
+    inner = raw_message(magic, body=encode_nullable_int32(first.key) + longer, timestamp=first.timestamp) + last
+    data = wrap(inner, magic, shape["codec"], offset=1, timestamp=TIMESTAMP + 1)
+    return invalid(data, "malformed", "truncated", "corrupt")
+
+
+@case("LEG-16", "NST-01", each=grid(magic=MAGICS, codec=CODECS), since="1.1")
+def unknown_codec_over_a_set(shape: dict[str, Any]) -> Draft:
+    """Codecs 5, 6 and 7 do not exist; bit 2 counts, though the others name the codec of the value."""
+    data = wrap(set_of(numbered(shape["magic"], 0, 1), shape["magic"]), shape["magic"], shape["codec"], offset=1)
+    return invalid(reseal_message(put(data, "attributes", data[17] | 4, layout=MESSAGE_V0)), "unsupported_compression")
+
+
+@case("NST-16", each=grid(magic=MAGICS, codec=SHRUNK), since="1.1")
+def large_message_in_two_wrappers(shape: dict[str, Any]) -> Draft:
+    """A wrapper in a wrapper is refused, also if its message is so large that it gets memory of its own."""
+    magic, codec = shape["magic"], shape["codec"]
+    record = Record(0, TIMESTAMP if magic else NO_TIMESTAMP, b"key", b"v" * 200_000)
+    inside = wrap(set_of([record], magic), magic, codec)
+    return invalid(wrap(inside, magic, codec), "malformed", "unsupported_compression")
