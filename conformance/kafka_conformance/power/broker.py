@@ -98,7 +98,7 @@ BROKERS: Final = 2
 # What these do depends neither on what a broker found when it started, nor on logs that were put in their place.
 WITHOUT_STATE: Final = frozenset((_LOG + "LogValidator",))
 # What these write before a restart, and read when a broker starts, shows after it.
-STATEFUL: Final = frozenset(_LOG + name for name in _STATEFUL)
+STATEFUL: Final = frozenset((*(_LOG + name for name in _STATEFUL), f"{_RECORD}MemoryRecords"))
 # Names of measurements: of a start, in which a broker recovers the logs of all scenarios, and of what follows it.
 START: Final = "start-"
 AFTER: Final = "after-"
