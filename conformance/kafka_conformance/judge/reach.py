@@ -39,6 +39,7 @@ from kafka_brokers.wire.errors import ERROR_NAMES
 from kafka_conformance.judge.grade import Reach
 from kafka_conformance.judge.usual_form import (
     form_of_writer,
+    has_list_of_brokers,
     has_markers_of_brokers,
     has_usual_offsets,
     is_canonical,
@@ -493,6 +494,8 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return None  # KIP-74: a broker sends one whole batch at least
     magics = {batch.magic for batch in batches}
     if magics != {MAGIC_VALUE_V2} or not (is_canonical(data, batches) and has_markers_of_brokers(batches)):
+        return None
+    if not has_list_of_brokers(batches, case.aborted or ()):
         return None
     if not has_usual_offsets(batches):
         return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta

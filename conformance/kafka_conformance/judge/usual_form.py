@@ -77,6 +77,7 @@ LARGEST_OFFSET: Final = 1 << 53
 LARGEST_DELTA: Final = 1 << 30
 # The markers of all releases: a key of version 0 and type 0 (ABORT) or 1 (COMMIT), a value of version 0 and the
 # coordinator's epoch (KIP-98).
+# Of an abort and of a commit.
 _MARKER_KEYS: Final = (bytes(4), bytes(3) + b"\x01")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 _KNOWN_ATTRIBUTES: Final = (
@@ -188,6 +189,22 @@ def _is_marker_of_a_broker(batch: Batch) -> bool:
     marker, *others = batch.records
     alone = not (others or marker.headers) and batch.compression == "none" and batch.base_sequence == NO_SEQUENCE
     return alone and marker.key in _MARKER_KEYS and _is_marker_value(marker.value)
+
+
+def has_list_of_brokers(batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> bool:
+    """Whether brokers list transactions so, by producer id and first offset, for these *batches*.
+
+    Its first offset is that of a batch, not one inside, and the next marker of its producer aborts it.
+
+    Source: `ProducerAppendInfo.maybeCreateTxnMetadata` and `ProducerStateManager.completeTxn`.
+    """
+    return all(_is_listed(producer_id, first, batches) for producer_id, first in aborted)
+
+
+def _is_listed(producer_id: int, first: int, batches: Sequence[Batch]) -> bool:
+    own = [batch for batch in batches if batch.producer_id == producer_id and batch.last_offset >= first]
+    markers = [batch.records[0].key for batch in own if batch.control and batch.records]
+    return markers[:1] in ([], [_MARKER_KEYS[0]]) and all(batch.base_offset >= first for batch in own)
 
 
 def _is_marker_value(value: bytes | None) -> bool:

@@ -282,14 +282,6 @@ def other_magic_of_a_message(row: dict[str, int]) -> Draft:
     return invalid(reseal_message(put(entry(row["layout"]), "magic", row["magic"])), *BAD_MAGIC)
 
 
-@case("FRM-08", "TXN-22", since="1.1")
-def unknown_magic_of_a_control_batch() -> Draft:
-    """A control batch with magic 3 is refused like any other, so that its marker is not given as a record."""
-    key = bytes.fromhex("00000001")
-    marker = expected(record(bytes(6), key=key), transactional=True, control=True, producer_id=9, producer_epoch=0)
-    return invalid(put(sealed(marker), "magic", 3), *BAD_MAGIC)
-
-
 @case("FRM-09", each={"INT32_MAX - 11": INT32_MAX - 11, "INT32_MAX - 1": INT32_MAX - 1, "INT32_MAX": INT32_MAX})
 def size_overflows_with_its_prefix(size: int) -> Draft:
     """A size that exceeds int32 with its 12 bytes is refused.
