@@ -400,7 +400,7 @@ def write_large() -> Draft:
 
 @case("GZP-01", each=EITHER, since="1.1")
 def whole_zlib_stream(magic: int) -> Draft:
-    """A zlib stream with its checksum is no gzip stream, though zlib reads both where it is asked to."""
+    """A zlib stream with its checksum is no gzip stream, though zlib can read both."""
     plain = plain_of(magic)
     stream = b"\x78\x9c" + deflate(plain) + adler32(plain).to_bytes(4, "big")
     return invalid(around(stream, magic, "gzip")[0], *REFUSED)
