@@ -79,7 +79,7 @@ def offsets_beyond_a_double(shape: dict[str, Any]) -> Draft:
 
 
 @case(
-    "LEG-12", "LEG-10", "NST-01", each=grid(magic=MAGICS, codec=SHRUNK, reach={"by-8": 8, "to-the-end": 0}), since="1.1"
+    "LEG-11", "LEG-10", "NST-01", each=grid(magic=MAGICS, codec=SHRUNK, reach={"by-8": 8, "to-the-end": 0}), since="1.1"
 )
 def value_reaches_into_the_next(shape: dict[str, Any]) -> Draft:
     """A value that is longer than its message, and not longer than the set, is refused."""
