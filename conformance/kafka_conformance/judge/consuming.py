@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import UNSET
+
 from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Difference, compare_records
 from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
@@ -97,8 +99,9 @@ def _committed(records: list[WireRecord], offsets: tuple[int, ...]) -> Iterator[
     """The first record at each of *offsets*: a consumer gives none below its position (CON-04)."""
     position = 0
     for record in records:
-        if record.offset >= position and record.offset in offsets:
-            position = record.offset + 1
+        offset = record.offset
+        if offset is not UNSET and offset >= position and offset in offsets:
+            position = offset + 1
             yield record
 
 

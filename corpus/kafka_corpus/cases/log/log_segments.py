@@ -18,8 +18,8 @@ from kafka_corpus.authoring.steps import (
     aborts,
     assigned,
     begun,
-    commits,
     data,
+    ends,
     fetched,
     fetches,
     listed,
@@ -321,7 +321,7 @@ def transaction_goes_on_after_a_restart(clean: bool) -> Draft:
         *begun(),
         writes(data(0)),
         (Restart(clean=clean), StepAnswer()),
-        commits(1, **LED_AGAIN),
+        ends(marker, commit=True),
         (Fetch(isolation="read_committed"), fetched(assigned(data(0)) + marker, 2)),
     )
 
