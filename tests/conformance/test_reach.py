@@ -153,6 +153,9 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
     [
         ("control.longer_key[longer]", "hostile"),
         ("read_committed.marker_with_a_newer_key", "hostile"),
+        # Brokers list the offset that a transaction began with, and no transaction that was committed.
+        ("read_committed.aborted_from_inside_a_batch[none]", "hostile"),
+        ("read_committed.other_marker_inside_an_aborted_transaction[commit]", "hostile"),
         ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
         ("message_set.wrapper_offset_zero[gzip]", "retired"),
         ("message_set.wrapper_with_a_key[v0-gzip]", "retired"),  # brokers write the wrapper again, without the key
@@ -165,6 +168,12 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
 def test_forms_that_no_release_writes(name: str, reach: str, reaches: dict[str, CaseReach]) -> None:
     """Valid bytes that neither a producer nor a broker makes do not reach users of supported releases."""
     assert reaches[name].reach == reach
+
+
+@pytest.mark.parametrize("name", ["two_begin_in_one_batch", "first_offset_that_is_cleaned", "aborted_twice"])
+def test_lists_of_aborted_transactions_that_brokers_make(name: str, reaches: dict[str, CaseReach]) -> None:
+    """A transaction may begin with a batch, or before those that are left, and a producer may abort several."""
+    assert reaches[f"read_committed.{name}"].reach == "broker_itself"
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,8 @@ LARGEST_OFFSET: Final = 1 << 53
 LARGEST_DELTA: Final = 1 << 30
 # The markers of all releases: a key of version 0 and type 0 (ABORT) or 1 (COMMIT), a value of version 0 and the
 # coordinator's epoch (KIP-98).
-# Of an abort and of a commit.
-_MARKER_KEYS: Final = (bytes(4), bytes(3) + b"\x01")
+_ABORT_KEY: Final = bytes(4)
+_MARKER_KEYS: Final = (_ABORT_KEY, bytes(3) + b"\x01")
 _MARKER_VALUE: Final = struct.Struct(">hi")
 _KNOWN_ATTRIBUTES: Final = (
     bits.COMPRESSION_CODEC_MASK
@@ -192,9 +192,9 @@ def _is_marker_of_a_broker(batch: Batch) -> bool:
 
 
 def has_list_of_brokers(batches: Sequence[Batch], aborted: Sequence[tuple[int, int]]) -> bool:
-    """Whether brokers list transactions so, by producer id and first offset, for these *batches*.
+    """Whether brokers can list these *aborted* transactions, by producer id and first offset, for *batches*.
 
-    Its first offset is that of a batch, not one inside, and the next marker of its producer aborts it.
+    The first offset of a transaction is that of a batch, not one inside, and the next marker of its producer aborts it.
 
     Source: `ProducerAppendInfo.maybeCreateTxnMetadata` and `ProducerStateManager.completeTxn`.
     """
@@ -204,7 +204,7 @@ def has_list_of_brokers(batches: Sequence[Batch], aborted: Sequence[tuple[int, i
 def _is_listed(producer_id: int, first: int, batches: Sequence[Batch]) -> bool:
     own = [batch for batch in batches if batch.producer_id == producer_id and batch.last_offset >= first]
     markers = [batch.records[0].key for batch in own if batch.control and batch.records]
-    return markers[:1] in ([], [_MARKER_KEYS[0]]) and all(batch.base_offset >= first for batch in own)
+    return markers[:1] in ([], [_ABORT_KEY]) and all(batch.base_offset >= first for batch in own)
 
 
 def _is_marker_value(value: bytes | None) -> bool:

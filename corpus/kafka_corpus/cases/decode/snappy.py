@@ -50,6 +50,9 @@ VERSIONS = {
     "minus-1": (-1, -1),
     "little-endian": (1 << 24, 1 << 24),
 }
+# Why readers may refuse what Kafka reads.
+ANY_VERSION = "snappy-java and librdkafka look at the magic only, a reader that requires version 1 is within its rights"
+STRAY_BYTES = "SnappyInputStream takes fewer than four bytes for the end; other readers refuse them"
 
 
 def header(version: int, compatible: int) -> bytes:
@@ -153,8 +156,7 @@ def xerial_block_corrupt(packed: bytes) -> Draft:
 @case("SNP-03", refs=("https://github.com/dpkp/kafka-python/issues/2414",), each=VERSIONS)
 def header_versions(versions: tuple[int, int]) -> Draft:
     """The version numbers of the first header are not looked at; Redpanda wrote them little-endian."""
-    why = "snappy-java and librdkafka look at the magic only, a reader that requires version 1 is within its rights"
-    return acceptable(*compressed("snappy", xerial(PLAIN, header=header(*versions))), kinds=REFUSED, why=why)
+    return acceptable(*compressed("snappy", xerial(PLAIN, header=header(*versions))), kinds=REFUSED, why=ANY_VERSION)
 
 
 @case("SNP-03", "SNP-02", each={"magic-only": 8, "one-version": 12, "one-byte-short": 15})
@@ -263,9 +265,8 @@ def last_block_cut_short(shape: dict[str, Any]) -> Draft:
 @case("SNP-09", each=grid(magic=EITHER, size={"one": 1, "two": 2, "three": 3}))
 def stray_bytes_behind_the_last_block(shape: dict[str, Any]) -> Draft:
     """One to three bytes after the last block are ignored."""
-    why = "SnappyInputStream takes fewer than four bytes for the end; other readers refuse them"
     packed = xerial(plain_of(shape["magic"])) + b"\xff" * shape["size"]
-    return acceptable(*around(packed, shape["magic"], "snappy"), kinds=REFUSED, why=why)
+    return acceptable(*around(packed, shape["magic"], "snappy"), kinds=REFUSED, why=STRAY_BYTES)
 
 
 @case("SNP-09", each=EITHER)
@@ -384,8 +385,9 @@ def repeated_header_in_v0(at: int) -> Draft:
 @case("SNP-03", each=VERSIONS, since="1.1")
 def header_versions_in_v0(versions: tuple[int, int]) -> Draft:
     """The version numbers of the first header are not looked at in a v0 wrapper either."""
-    why = "snappy-java and librdkafka look at the magic only, a reader that requires version 1 is within its rights"
-    return acceptable(*around(xerial(plain_of(0), header=header(*versions)), 0, "snappy"), kinds=REFUSED, why=why)
+    return acceptable(
+        *around(xerial(plain_of(0), header=header(*versions)), 0, "snappy"), kinds=REFUSED, why=ANY_VERSION
+    )
 
 
 @case("SNP-08", each={"by-1": -1, "by-ten": -10, "to-its-length": -200}, since="1.1")
@@ -398,5 +400,4 @@ def last_block_cut_short_in_v0(cut: int) -> Draft:
 @case("SNP-09", each={"one": 1, "three": 3}, since="1.1")
 def stray_bytes_behind_the_last_block_in_v0(size: int) -> Draft:
     """One to three bytes after the last block are ignored in a v0 wrapper, too."""
-    why = "SnappyInputStream takes fewer than four bytes for the end; other readers refuse them"
-    return acceptable(*around(xerial(plain_of(0)) + b"\xff" * size, 0, "snappy"), kinds=REFUSED, why=why)
+    return acceptable(*around(xerial(plain_of(0)) + b"\xff" * size, 0, "snappy"), kinds=REFUSED, why=STRAY_BYTES)

@@ -143,14 +143,14 @@ def headers_end_early(size: int) -> Draft:
     return invalid(packed("none", raw_record(header_count=b"\x04", headers=headers)), *STRUCTURE)
 
 
-BODY_OF_A_HEADER: Final = raw_header(b"head", b"four", value_length=encode_varint(10))
+CUT_HEADER: Final = raw_header(b"head", b"four", value_length=encode_varint(10))
 SAYS: Final = {"what is there": 0, "what the header says": 6}
 
 
 @case("REC-15", "REC-25", each=grid(codec=CODECS, length=SAYS), since="1.1")
 def last_header_value_ends_early(row: dict[str, Any]) -> Draft:
     """The value of a record's only header ends with the payload, before its length says."""
-    body = raw_record(header_count=b"\x02", headers=BODY_OF_A_HEADER)[1:]
+    body = raw_record(header_count=b"\x02", headers=CUT_HEADER)[1:]
     return invalid(packed(row["codec"], encode_varint(len(body) + row["length"]) + body), *COMPRESSED)
 
 

@@ -34,6 +34,7 @@ def stream_ends_early(shape: dict[str, Any]) -> Draft:
 
 
 TOO_LARGE = {"by-1": 1, "by-1000": 1000}
+PARTIAL_IS_THE_END = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
 
 
 @case("NST-06", each=grid(magic=MAGICS, codec=CODECS, size=TOO_LARGE))
@@ -44,9 +45,8 @@ def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
     last = message_bytes(third, magic)
     last = put(last, "message_size", len(last) - 12 + shape["size"], layout=MESSAGE_V0)
     data = wrap(set_of([first, second], magic) + last, magic, codec, offset=1, timestamp=TIMESTAMP + 1)
-    why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
     batch = wrapper_batch([first, second], magic, codec, timestamp=TIMESTAMP + 1)
-    return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
+    return acceptable(data, batch, kinds=("truncated", "malformed"), why=PARTIAL_IS_THE_END)
 
 
 @case("NST-06", "NST-08", each=grid(magic=MAGICS, codec=CODECS), since="1.1")
@@ -56,9 +56,8 @@ def offsets_before_a_partial_last_message(shape: dict[str, Any]) -> Draft:
     first, second, third = (record._replace(offset=record.offset + 4) for record in numbered(magic, 0, 1, 2))
     inner = set_of([first, second, third], magic, base=4 if magic else 0)[:-1]
     data = wrap(inner, magic, codec, offset=5, timestamp=TIMESTAMP + 1)
-    why = "DataLogInputStream takes the end of the data for the end of the set, a stricter reader need not"
     batch = wrapper_batch([first, second], magic, codec, timestamp=TIMESTAMP + 1)
-    return acceptable(data, batch, kinds=("truncated", "malformed"), why=why)
+    return acceptable(data, batch, kinds=("truncated", "malformed"), why=PARTIAL_IS_THE_END)
 
 
 @case("NST-06", each=MAGICS)
