@@ -48,7 +48,7 @@ def test_codec_of_the_process(session: pytest.Pytester) -> None:
     session.makepyfile(IN_PROCESS)
     done = run(session, "-v")
     outcomes = done.parseoutcomes()
-    assert outcomes["failed"] == 11
+    assert outcomes["failed"] >= 11
     assert outcomes["passed"] > 60
     done.stdout.fnmatch_lines(
         [
@@ -81,7 +81,10 @@ def test_configuration_file(session: pytest.Pytester) -> None:
     lines = (f"kafkaproof = {PROCESS}", "kafkaproof_only = v2_batch", "kafkaproof_deviations = known.toml")
     Path("pytest.ini").write_text("[pytest]\n" + "\n".join(lines))
     done = run(session)
-    assert done.parseoutcomes()["xfailed"] == 22
+    outcomes = done.parseoutcomes()
+    assert outcomes["xfailed"] >= 22
+    assert outcomes["passed"] > 80
+    assert "failed" not in outcomes
     assert done.ret == 0
 
 
