@@ -35,6 +35,7 @@ from kafka_corpus.authoring.frames import (
     gzip_member,
     lz4_data,
     lz4_header,
+    pack,
     skippable,
     snappy_block,
     xerial_chunk,
@@ -275,10 +276,26 @@ def plain_batch(size: int, **fields: int) -> bytes:
     return raw_batch(overlong_varint(len(body), 5) + body, **fields)
 
 
+def counted_zeros(codec: Compression, mib: int) -> bytes:
+    """*mib* MiB of zeros, which are no record, and a count that says that each is one."""
+    count, zero = mib * MIB, bytes(mib * MIB)
+    packed = zero if codec == "none" else zeros(codec, mib)
+    return raw_batch(packed, attributes=codec_id(codec), record_count=count, last_offset_delta=count - 1)
+
+
+def nested(codec: Compression, magic: int, depth: int) -> bytes:
+    """A message in *depth* wrappers, one in another."""
+    data = raw_message(magic, b"key", b"value", timestamp=TIMESTAMP)
+    for _ in range(depth):
+        data = seal(zlib_member(data) if codec == "gzip" else pack(codec, data, magic=magic), magic, codec)
+    return data
+
+
 RECIPES: Final[dict[str, Callable[..., bytes]]] = {
     function.__name__: function
     for function in (
         bomb,
+        counted_zeros,
         flood,
         header_flood,
         many_frames,
@@ -286,6 +303,7 @@ RECIPES: Final[dict[str, Callable[..., bytes]]] = {
         many_pieces,
         many_records,
         many_skippable_frames,
+        nested,
         plain_batch,
         uniform,
         wide_window,

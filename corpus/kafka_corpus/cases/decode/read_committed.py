@@ -256,3 +256,10 @@ def compressed_marker(codec: Compression) -> Draft:
     """A marker may be compressed, and ends its transaction all the same."""
     end = replace(marker(1, ABORT), compression=codec)
     return fetch(data(0), end, data(2), marker(3, COMMIT), aborted=((ONE, 0),), seen=(2,))
+
+
+@case("TXN-23", since="1.1")
+def listed_in_falling_order() -> Draft:
+    """A consumer puts aborted transactions in order by their first offsets: a commit between two of them counts."""
+    batches = data(0), marker(1, ABORT), data(2), marker(3, COMMIT), data(4), marker(5, ABORT), plain(6)
+    return fetch(*batches, aborted=((ONE, 4), (ONE, 0)), seen=(2, 6))

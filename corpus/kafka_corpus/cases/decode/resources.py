@@ -305,3 +305,15 @@ def many_messages(magic: int) -> Draft:
     """A fetch may hold a great many uncompressed messages, each an entry of its own."""
     records = numbered(magic, *range(300))
     return valid(set_of(records, magic), *single_batches(records, magic))
+
+
+@case("CMP-10", "HDR-18", each={"none": "none", "zstd": "zstd"}, since="1.1")
+def count_of_zeros(codec: Compression) -> Draft:
+    """Twelve million zero bytes under a count that says each is a record are refused without memory for as many."""
+    return invalid(Recipe("counted_zeros", {"codec": codec, "mib": 12}), *REFUSED)
+
+
+@case("NST-16", "CMP-10", each=grid(magic={"v0": 0, "v1": 1}, codec={"gzip": "gzip"}), since="1.1")
+def wrappers_in_one_another(shape: dict[str, Any]) -> Draft:
+    """Of two thousand wrappers in one another the second is refused; who follows them needs a deep stack."""
+    return invalid(Recipe("nested", {**shape, "depth": 2000}), "malformed", "unsupported_compression", "limit")

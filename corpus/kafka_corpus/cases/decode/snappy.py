@@ -401,3 +401,16 @@ def last_block_cut_short_in_v0(cut: int) -> Draft:
 def stray_bytes_behind_the_last_block_in_v0(size: int) -> Draft:
     """One to three bytes after the last block are ignored in a v0 wrapper, too."""
     return acceptable(*around(xerial(plain_of(0)) + b"\xff" * size, 0, "snappy"), kinds=REFUSED, why=STRAY_BYTES)
+
+
+def longer_length(plain: bytes, size: int) -> bytes:
+    """A raw block whose length takes *size* bytes."""
+    digits = [len(plain) >> 7 * at & 0x7F for at in range(size)]
+    length = bytes([*(digit | 0x80 for digit in digits[:-1]), digits[-1]])
+    return length + snappy_block(plain)[len(uvarint(len(plain))) :]
+
+
+@case("SNP-02", each=grid(magic=EITHER, size={"3 bytes": 3, "5 bytes": 5}), since="1.1")
+def length_in_a_longer_form(shape: dict[str, Any]) -> Draft:
+    """The length before a raw block may stand in more bytes than it needs."""
+    return valid(*around(longer_length(plain_of(shape["magic"]), shape["size"]), shape["magic"], "snappy"))

@@ -235,3 +235,13 @@ def writer_leaves_record_attributes_zero() -> Draft:
     """A writer puts 0 into the attributes byte of a record, also in a batch with flags."""
     batch = flagged("append time", "transactional", "delete horizon")
     return must_write(batch, sealed(batch))
+
+
+@case("ATT-15", each={"bit-3": 0x08, "0xff": 0xFF}, since="1.1")
+def record_attributes_of_an_earlier_record(attributes: int) -> Draft:
+    """Bit 3 of a record's attributes does not give it the batch's largest timestamp; that is a bit of the batch."""
+    first = raw_record(attributes=attributes)
+    later = raw_record(offset_delta=1, timestamp_delta=5000)
+    data = raw_batch(first + later, record_count=2, last_offset_delta=1, max_timestamp=TIMESTAMP + 5000)
+    records = record(), record(offset=1, timestamp=TIMESTAMP + 5000)
+    return valid(data, expected(*records, max_timestamp=TIMESTAMP + 5000))

@@ -369,3 +369,11 @@ def lz4_blocks(size: int) -> Draft:
     packed = lz4_frame(*(lz4_block(inner[at : at + 65536]) for at in range(0, len(inner), 65536)))
     data = seal(packed, 1, "lz4", offset=70)
     return must_write(wrapper_batch([record], 1, "lz4"), data, compare="masked")
+
+
+@case("LEG-14", "LZ4-06", "NST-01", each={"v0": 0, "v1": 1}, refs=("KAFKA-3160",), since="1.1")
+def lz4_from_offset_0(magic: int) -> Draft:
+    """An lz4 wrapper that is smaller than its messages has the header checksum of its version."""
+    records = [record_of(magic, at, b"%d" % at, b"value " * 50, timestamp=TIMESTAMP + at) for at in range(3)]
+    data, batch = wrapped(records, magic, "lz4")
+    return must_write(batch, data, compare="masked")
