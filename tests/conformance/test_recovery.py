@@ -82,8 +82,10 @@ def test_each_row_has_a_log_with_damage() -> None:
     """Good batches decode to the values that are expected; the damaged one does not, by the reference."""
     kind = edges.find_kind("recovery")
     assert [row.id for row in kind.row] == list(LOGS)
-    for id_, build in LOGS.items():
-        log = build()
+    logs = {id_: build() for id_, build in LOGS.items()}
+    logs |= {f"{id_} in v0": recovery.log_for("no-kafka", id_) for id_, log in logs.items() if log.magic == 1}
+    assert {log.magic for log in logs.values()} == {0, 1, 2}
+    for id_, log in logs.items():
         values: dict[int, bytes | None] = {}
         for piece in log.pieces:
             try:
@@ -93,6 +95,19 @@ def test_each_row_has_a_log_with_damage() -> None:
         assert {offset: value for offset, value in values.items() if offset in log.good} == log.good, id_
         damaged = {offset for offset, value in log.inside.items() if values.get(offset) != value}
         assert bool(damaged) != log.readable, id_
+
+
+def test_a_consumer_that_begins_in_a_batch_gets_nothing_before() -> None:
+    """The fetch has the whole batch; records of it that are before the position are no records to deliver."""
+    for row in ("middle-of-batch", "middle-of-wrapper"):
+        log = LOGS[row]()
+        assert (log.start, list(log.inside), min(log.good)) == (10, [10, 11], 12)
+        right = run_of(delivered(*range(10, 21)))
+        assert judge_recovery(recovery.facts_of(log, right, None), readable=True).grade == "PASS"
+        again = recovery.facts_of(log, run_of(delivered(*range(9, 21))), None)
+        assert judge_recovery(again, readable=True).outcome == "delivers below its position"
+        late = recovery.facts_of(log, run_of(delivered(*range(12, 21))), None)
+        assert judge_recovery(late, readable=True).grade == "FAIL"
 
 
 def test_a_fetch_begins_with_the_batch_that_holds_the_offset() -> None:
@@ -263,7 +278,7 @@ def test_a_row_that_is_run_again_replaces_its_line(tmp_path: Path) -> None:
     outcomes = [cell.outcome for cell in edges.read_edge_result(path).cells.values()]
     assert outcomes == ["third"] * 3 + [["first", "second"][row == "wrong-crc"] for row in list(LOGS)[3:]]
     path.write_bytes(broken := path.read_bytes() + b"no line of a result\n")
-    with pytest.raises(BadEdgesError, match="line 16"):
+    with pytest.raises(BadEdgesError, match="line 18"):
         measure(Measured("fourth"), again=False)
     assert path.read_bytes() == broken
 
@@ -333,8 +348,10 @@ def test_causes_are_sound() -> None:
 @pytest.mark.testees
 @pytest.mark.parametrize("column", [column for column in recovery.COLUMNS if column not in recovery.MODULES])
 def test_built_clients_behave_as_kept(column: str) -> None:
-    """A large batch gives the kept outcome."""
-    row = edges.find_kind("recovery").row_of("oversized")
+    """A large batch, or the middle of a wrapper, gives the kept outcome."""
+    row = edges.find_kind("recovery").row_of(
+        "middle-of-wrapper" if column in recovery.ONLY_OLD_MESSAGES else "oversized"
+    )
     assert isinstance(row, EdgeRow)
     with recovery.opened(column) as measure:
         cell = measure(row)

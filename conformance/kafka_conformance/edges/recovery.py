@@ -46,6 +46,7 @@ from kafka_conformance.testees.connection import CannotRun, import_path
 from kafka_conformance.testees.known import by_name, find_testee
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_legacy, checksum_v2
+from kafka_records.constants import NO_TIMESTAMP
 from kafka_records.layout import ENTRY
 from kafka_records.varint import encode_varint
 
@@ -67,9 +68,16 @@ COLUMNS: Final = (
     "kafkajs-client",
     "platformatic-kafka-client",
     "rskafka-client",
+    "kafka-ts",
+    "optiopay-kafka",
+    "kafka-node",
+    "no-kafka",
+    "kafka-rust",
 )
 # Clients that read no message sets: v0 and v1.
-NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client")
+NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client", "kafka-ts")
+# Clients that read nothing but message sets, with the newest magic of them.
+ONLY_OLD_MESSAGES: Final[Mapping[str, int]] = {"kafka-node": 1, "no-kafka": 0, "kafka-rust": 0}
 TOPIC: Final = "recovery"
 # Bytes of a fetch of one partition, the default of most clients.
 FETCH_BYTES: Final = 1 << 20
@@ -109,6 +117,7 @@ class DamagedLog:
         past: the first offset after the damage.
         magic: of the end record.
         readable: whether the batch in question has no damage, and is to be delivered.
+        start: the offset that the consumer begins at; no record before it is in `good` or `inside`.
     """
 
     pieces: tuple[LogPiece, ...]
@@ -117,6 +126,7 @@ class DamagedLog:
     past: int
     magic: int
     readable: bool = False
+    start: int = 0
 
     @property
     def first_bad(self) -> int:
@@ -152,7 +162,7 @@ def _value(offset: int) -> bytes:
 
 def _batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
     records = [
-        Record(first + at, 1_700_000_000_000 + at, f"key {first + at}".encode(), value)
+        Record(first + at, 1_700_000_000_000 + at if magic else NO_TIMESTAMP, f"key {first + at}".encode(), value)
         for at, value in enumerate(values)
     ]
     return Batch(
@@ -160,6 +170,7 @@ def _batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str
         base_offset=first,
         last_offset=records[-1].offset,
         compression=compression,  # type: ignore[arg-type]
+        timestamp_type="create" if magic else "none",
         max_timestamp=records[-1].timestamp,
         records=tuple(records),
     )
@@ -197,8 +208,8 @@ MAGIC_AT: Final = 16
 ATTRIBUTES_AT: Final = 22
 COUNT_AT: Final = 57
 RECORDS_AT: Final = 61
-# In a v1 message: the attributes, and what follows them.
-MAGIC_V1_VALUE: Final = 34
+# Where the value of a message without a key begins, by magic.
+VALUE_AT: Final = {0: 26, 1: 34}
 
 
 def _v2_log(bad: bytes, last_served: int = 11, **more: Any) -> DamagedLog:
@@ -210,43 +221,60 @@ def _v2_log(bad: bytes, last_served: int = 11, **more: Any) -> DamagedLog:
     return DamagedLog(tuple(pieces), good, inside, past=12, magic=2, **more)
 
 
-def _v1_messages() -> list[LogPiece]:
-    return [LogPiece(offset, encode(_batch(offset, [_value(offset)], magic=1))) for offset in range(21)]
+def _old_messages(magic: int) -> list[LogPiece]:
+    return [LogPiece(offset, encode(_batch(offset, [_value(offset)], magic))) for offset in range(21)]
 
 
 def _wrong_crc() -> DamagedLog:
     return _v2_log(_flip(encode(_three(9)), 10))
 
 
-def _wrong_crc_v1() -> DamagedLog:
-    pieces = _v1_messages()
+def _wrong_crc_v1(magic: int = 1) -> DamagedLog:
+    pieces = _old_messages(magic)
     pieces[10] = LogPiece(10, _flip(pieces[10].data, 10))
     good = {offset: _value(offset) for offset in range(21) if offset != 10}
-    return DamagedLog(tuple(pieces), good, {10: _value(10)}, past=11, magic=1)
+    return DamagedLog(tuple(pieces), good, {10: _value(10)}, past=11, magic=magic)
 
 
-def _wrapped_v1(damage: Callable[[bytes], bytes]) -> DamagedLog:
+def _wrapped(magic: int, damage: Callable[[bytes], bytes], **more: Any) -> DamagedLog:
     """Old messages, and offsets 9 to 11 compressed, whose content *damage* changes."""
     import gzip
 
-    plain = b"".join(
-        encode(_batch(inner, [_value(9 + inner)], magic=1)) for inner in range(3)
-    )  # a wrapper of v1 has relative offsets
-    whole = encode(_three(9, magic=1, compression="gzip"))
+    first = 0 if magic else 9  # a wrapper of v1 has relative offsets
+    plain = b"".join(encode(_batch(first + at, [_value(9 + at)], magic)) for at in range(3))
+    whole, value_at = encode(_three(9, magic, compression="gzip")), VALUE_AT[magic]
     packed = damage(gzip.compress(plain, mtime=0))
-    data = whole[:MAGIC_V1_VALUE] + packed
-    data = _put(data, MAGIC_V1_VALUE - 4, len(packed).to_bytes(4, "big"))
-    pieces = _v1_messages()
+    data = whole[:value_at] + packed
+    data = _put(data, value_at - 4, len(packed).to_bytes(4, "big"))
+    pieces = _old_messages(magic)
     wrapper = LogPiece(11, _with_legacy_checksum(_with_size(data)))
     good = {offset: _value(offset) for offset in range(21) if offset not in (9, 10, 11)}
     inside = {offset: _value(offset) for offset in (9, 10, 11)}
-    return DamagedLog((*pieces[:9], wrapper, *pieces[12:]), good, inside, past=12, magic=1)
+    return DamagedLog((*pieces[:9], wrapper, *pieces[12:]), good, inside, past=12, magic=magic, **more)
 
 
-def _wrong_inner_crc_v1() -> DamagedLog:
+def _wrong_inner_crc_v1(magic: int = 1) -> DamagedLog:
     import gzip
 
-    return _wrapped_v1(lambda packed: gzip.compress(_flip(gzip.decompress(packed), 10), mtime=0))
+    return _wrapped(magic, lambda packed: gzip.compress(_flip(gzip.decompress(packed), 10), mtime=0))
+
+
+def _broken_gzip_v1(magic: int = 1) -> DamagedLog:
+    return _wrapped(magic, _garbage)
+
+
+def _from(start: int, log: DamagedLog) -> DamagedLog:
+    """The *log* for a consumer that begins at *start*, as after a restart."""
+    good, inside = ({at: value for at, value in each.items() if at >= start} for each in (log.good, log.inside))
+    return replace(log, good=good, inside=inside, start=start)
+
+
+def _middle_of_batch() -> DamagedLog:
+    return _from(10, _v2_log(encode(_three(9, compression="gzip")), readable=True))
+
+
+def _middle_of_wrapper(magic: int = 1) -> DamagedLog:
+    return _from(10, _wrapped(magic, bytes, readable=True))
 
 
 def _garbage(data: bytes) -> bytes:
@@ -316,15 +344,15 @@ def _oversized() -> DamagedLog:
     return replace(log, inside={9: values[0], 10: values[1], 11: values[2]})
 
 
-# The log of each row.
-LOGS: Final[Mapping[str, Callable[[], DamagedLog]]] = {
+# The log of each row; those of old messages take their magic.
+LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
     "wrong-crc": _wrong_crc,
     "wrong-crc-v1": _wrong_crc_v1,
     "wrong-inner-crc-v1": _wrong_inner_crc_v1,
     "unknown-magic": _unknown_magic,
     "unknown-compression": _unknown_compression,
     "broken-gzip": lambda: _broken_compression("gzip"),
-    "broken-gzip-v1": lambda: _wrapped_v1(_garbage),
+    "broken-gzip-v1": _broken_gzip_v1,
     "record-length": _record_length,
     "record-count": _record_count,
     "short-length": _short_length,
@@ -332,7 +360,15 @@ LOGS: Final[Mapping[str, Callable[[], DamagedLog]]] = {
     "missing-bytes": _hole,
     "cut-segment": _cut,
     "oversized": _oversized,
+    "middle-of-batch": _middle_of_batch,
+    "middle-of-wrapper": _middle_of_wrapper,
 }
+
+
+def log_for(column: str, row: str) -> DamagedLog:
+    """The log of *row* with the magic that the client of *column* reads."""
+    log, newest = LOGS[row](), ONLY_OLD_MESSAGES.get(column, 1)
+    return LOGS[row](newest) if log.magic == 1 and newest < 1 else log
 
 
 def tape_of(log: DamagedLog) -> LogTape:
@@ -375,8 +411,8 @@ def run_application(
     with FakeBroker(versions=GROUP_VERSIONS) as broker, TemporaryFile() as stderr:
         broker.put_on(TOPIC, tape)
         request = {
-            "op": "recover", "bootstrap": broker.address, "topic": TOPIC, "partition": 0, "offset": 0,
-            "end": END.decode(), "seek": seek, "step": step, "past": log.past,
+            "op": "recover", "bootstrap": broker.address, "topic": TOPIC, "partition": 0,
+            "offset": log.start, "end": END.decode(), "seek": seek, "step": step, "past": log.past,
             "silence_ms": int(SILENCE_SECONDS * 1000), "limit_ms": int(limit * 1000),
             "after_error_ms": int(COUNTED_SECONDS * 1000),
         }  # fmt: skip
@@ -487,6 +523,7 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         before, after: good offsets before and after the damage that were not delivered.
+        below: offsets that were delivered though the consumer began after them.
         wrong: offsets that were delivered with another value than was written.
         inside: offsets of the damaged batch that were delivered as they were written.
         written: how many records the damaged batch had.
@@ -506,6 +543,7 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     before: list[int] = []
     after: list[int] = []
+    below: list[int] = []
     wrong: list[int] = []
     inside: list[int] = []
     written: int = 3
@@ -535,6 +573,7 @@ def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun |
     return RecoveryFacts(
         before=[offset for offset in log.good if offset < log.first_bad and offset not in values],
         after=[offset for offset in log.good if offset > log.first_bad and offset not in values],
+        below=sorted({offset for offset, _ in both if offset < log.start}),
         wrong=sorted({offset for offset, value in both if offset in written and written[offset] != value}),
         inside=[offset for offset, value in log.inside.items() if values.get(offset) == value],
         written=len(log.inside),
@@ -651,6 +690,9 @@ def _crash(facts: RecoveryFacts) -> RecoveryVerdict | None:
 
 
 def _data(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if facts.below:
+        detail = f"The consumer began after {_offsets(facts.below)}, and delivers the same all over again."
+        return RecoveryVerdict("FAIL", "delivers below its position", detail)
     if facts.wrong:
         return RecoveryVerdict("FAIL", "delivers damaged value", f"{_offsets(facts.wrong)} came with another value.")
     if facts.twice:
@@ -723,7 +765,7 @@ def _good(facts: RecoveryFacts, readable: bool) -> RecoveryVerdict:
             return RecoveryVerdict("NON_STRICT", "refuses it", detail)
         case True, False, _:
             return RecoveryVerdict("PASS", "error, seek works", detail)
-        case False, True, 3:
+        case False, True, number if number == facts.written:
             return RecoveryVerdict("PASS", "delivers it", "All records came.")
         case False, False, number if number == facts.written:
             detail = "All records of the damaged batch came as they were written, without an error."
@@ -758,9 +800,12 @@ class RecoveryColumn:
 
     def __call__(self, row: EdgeRow) -> EdgeCell:
         """Run the application on the log of *row*, and judge."""
-        log, plain = LOGS[row.id](), self.name.partition("@")[0]
+        plain = self.name.partition("@")[0]
+        log = log_for(plain, row.id)
         if log.magic == 1 and plain in NO_OLD_MESSAGES:
             return EdgeCell(row=row.id, grade="not run", outcome="no old messages", detail="It reads v2 batches only.")
+        if log.magic == 2 and plain in ONLY_OLD_MESSAGES:
+            return EdgeCell(row=row.id, grade="not run", outcome="no v2 batches", detail="It reads old messages only.")
         seeking = run_application(self.argv, self.environment, log, seek=True)
         if seeking.ending == "hang" and plain in MODULES:
             # The first seek, to the place of the error itself, was not enough.

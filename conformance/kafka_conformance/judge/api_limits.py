@@ -142,6 +142,7 @@ WRITERS: Final[Mapping[str, BatchLimit]] = MappingProxyType(
         "control records": lambda batch: batch.control,
         "at least one record": lambda batch: not batch.records,
         "key or value": lambda batch: any(each.key is None and each.value is None for each in batch.records),
+        "headers": lambda batch: any(record.headers for record in batch.records),
         "header keys of text": _has_headers(lambda key, _: not _is_text(key)),
         "header values": _has_headers(lambda _, value: value is None),
         "header keys once": _repeats_header_key,

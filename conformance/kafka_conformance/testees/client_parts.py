@@ -278,6 +278,8 @@ def consume_and_recover(
     deadline = time.monotonic() + request["limit_ms"] / 1000
     silence, last, tried, jumped = request["silence_ms"] / 1000, request["offset"] - 1, -1, False
     quiet = time.monotonic()
+    if request["offset"]:
+        application.seek(request["offset"])
     while (now := time.monotonic()) < deadline:
         try:
             for offset, key, value in application.poll(0.5):

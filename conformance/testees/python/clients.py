@@ -114,7 +114,7 @@ def kafka_python_2() -> None:
 
 
 def afkak() -> None:
-    """The Consumer of afkak, on Twisted's reactor, which has the main thread; snappy is a package that users add."""
+    """The Consumer of afkak, on Twisted's reactor, which has the main thread; snappy is its own extra."""
     import afkak as library
     from afkak.common import KafkaError
     from twisted.internet import reactor
@@ -157,7 +157,7 @@ def afkak() -> None:
     def kind(error: Exception) -> str:
         return kinds.get(type(error).__name__, "malformed" if isinstance(error, KafkaError) else "other")
 
-    deferToThread(serve, "afkak", library.__version__, [0], ["none", "gzip"], consume, kind).addBoth(
+    deferToThread(serve, "afkak", library.__version__, [0], ["none", "gzip", "snappy"], consume, kind).addBoth(
         lambda _: reactor.stop()
     )
     reactor.run(installSignalHandlers=False)
