@@ -377,3 +377,15 @@ def lz4_from_offset_0(magic: int) -> Draft:
     records = [record_of(magic, at, b"%d" % at, b"value " * 50, timestamp=TIMESTAMP + at) for at in range(3)]
     data, batch = wrapped(records, magic, "lz4")
     return must_write(batch, data, compare="masked")
+
+
+@case(
+    "LEG-10",
+    each=grid(magic=MAGICS, pair={pair: pair for pair in ("empty-null", "null-empty", "empty-empty", "empty-small")}),
+    since="1.1",
+)
+def empty_is_not_null_at_offset_0(shape: dict[str, Any]) -> Draft:
+    """A producer, which counts from offset 0, writes an empty key or value as empty, and not as null."""
+    key, value = (CONTENT[name] for name in shape["pair"].split("-"))
+    record = record_of(shape["magic"], 0, key, value)
+    return must_write(single_batch(record, shape["magic"]), message_bytes(record, shape["magic"]))
