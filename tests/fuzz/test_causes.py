@@ -103,6 +103,22 @@ def test_similar_cases_decide() -> None:
     assert index.lookup("sarama", traits) == ("", "")
 
 
+def test_formats_in_one_fetch_stand_for_a_cause() -> None:
+    """Findings of mixed formats have the cause of such cases, if it is that of no single format, and folding is wanted."""
+    mixed = formats_of(message_bytes(record_of(1, 0, b"k", b"v"), 1) + bytes_of(batch_of(base_offset=1, last_offset=1)))
+    assert mixed == "messages batches"
+    index, new = CauseIndex(), FindingTraits("rejects_valid", "new", "", "v1 none", mixed)
+    for at in range(4):
+        index.add("kafkajs", FindingTraits("wrong_data", f"field {at}", "", "v1 none", mixed), "mixes", "a.case")
+    assert index.lookup("kafkajs", new) == ("", "")
+    assert index.lookup("kafkajs", new, coarse=True) == ("mixes", "a.case")
+    assert index.lookup("kafkajs", new._replace(formats="batches"), coarse=True) == ("", "")
+    assert index.lookup("kafkajs", new._replace(kind="crash"), coarse=True) == ("", "")
+    for at in range(5):
+        index.add("kafkajs", FindingTraits("wrong_data", f"key {at}", "", "v1 none", "messages"), "mixes", "a.case")
+    assert index.lookup("kafkajs", new, coarse=True) == ("", "")
+
+
 def test_findings_get_the_reviewed_cause_of_their_case(tmp_path: Path) -> None:
     """A finding like a case of the kept results has its reviewed cause as heading; another one has a sentence."""
     lines = (ROOT / "results" / "aiokafka-0.14.0.ndjson").read_bytes().splitlines()

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 from kafka_corpus.case import Case, Recipe
@@ -35,6 +37,7 @@ from kafka_records.layout import (
     MAGIC_OFFSET,
 )
 from kafka_records.log import split_entries
+from kafka_records.message import decode_message
 
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
 # empty, or no data; 100,001 headers; a bit of LogAppendTime inside a wrapper without it; a checksum that leaves out a
@@ -103,7 +106,7 @@ def is_unusual(case: Case) -> bool:
     assert isinstance(data, bytes)
     batches = case.expect.batches
     usual = has_usual_times(batches) and has_usual_offsets(batches) and is_canonical(data, batches)
-    return not usual or not has_usual_markers(batches) or repeats_xerial_header(data)
+    return not usual or not has_usual_markers(batches) or repeats_xerial_header(data) or has_long_snappy_length(data)
 
 
 def is_of_a_producer(batch: Batch) -> bool:
@@ -124,11 +127,26 @@ def repeats_xerial_header(data: bytes) -> bool:
 
 
 def _xerial_headers(entry: bytes) -> int:
+    return entry.count(XERIAL_MAGIC) if _names_snappy(entry) else 0
+
+
+def _names_snappy(entry: bytes) -> bool:
     legacy = entry[MAGIC_OFFSET] < MAGIC_VALUE_V2
     at = ATTRIBUTES_OFFSET_LEGACY if legacy else ATTRIBUTES_OFFSET_V2 + 1
-    if entry[at] & bits.COMPRESSION_CODEC_MASK != COMPRESSIONS.index("snappy"):
-        return 0
-    return entry.count(XERIAL_MAGIC)
+    return entry[at] & bits.COMPRESSION_CODEC_MASK == COMPRESSIONS.index("snappy")
+
+
+def has_long_snappy_length(data: bytes) -> bool:
+    """Whether the length before a raw snappy block has more bytes than it needs: its last one is 0."""
+    return any(_has_long_length(data[start:end]) for start, end in split_entries(data))
+
+
+def _has_long_length(entry: bytes) -> bool:
+    if not _names_snappy(entry):
+        return False
+    payload = entry[BATCH_V2.size :] if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2 else decode_message(entry).value or b""
+    ends = [at for at, byte in enumerate(payload[:5]) if byte < 0x80]
+    return not payload.startswith(XERIAL_MAGIC) and ends[:1] > [0] and payload[ends[0]] == 0
 
 
 def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
@@ -195,10 +213,14 @@ def has_list_of_brokers(batches: Sequence[Batch], aborted: Sequence[tuple[int, i
     """Whether brokers can list these *aborted* transactions, by producer id and first offset, for *batches*.
 
     The first offset of a transaction is that of a batch, not one inside, and the next marker of its producer aborts it.
+    Transactions of one producer are listed as they were aborted, the earlier one first.
 
     Source: `ProducerAppendInfo.maybeCreateTxnMetadata` and `ProducerStateManager.completeTxn`.
     """
-    return all(_is_listed(producer_id, first, batches) for producer_id, first in aborted)
+    in_order = all(
+        first < later for (who, first), (other, later) in pairwise(sorted(aborted, key=itemgetter(0))) if who == other
+    )
+    return in_order and all(_is_listed(producer_id, first, batches) for producer_id, first in aborted)
 
 
 def _is_listed(producer_id: int, first: int, batches: Sequence[Batch]) -> bool:

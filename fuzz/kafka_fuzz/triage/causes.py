@@ -20,6 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -55,7 +56,9 @@ from kafka_fuzz.targets.outcome import (
 )
 from kafka_fuzz.targets.sanitized import SANITIZED
 from kafka_records import Batch, RecordFormatError
-from kafka_records.constants import COMPRESSIONS
+from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2
+from kafka_records.layout import MAGIC_OFFSET
+from kafka_records.log import split_entries
 
 # Codecs of compression by the group of a rule.
 _CODECS: Final = {"GZP": "gzip", "SNP": "snappy", "LZ4": "lz4", "ZST": "zstd", "CMP": "compressed"}
@@ -93,6 +96,12 @@ _OUTCOMES: Final = {"wrong_error": "leaked_exception"}
 STOPS: Final = "stops"
 # Of a client that does not go on.
 STALLS: Final = "next_offset"
+# Outcomes that may come from a format that is taken for another one.
+_OF_FORMATS: Final = ("wrong_data", "rejects_valid", "leaked_exception", "accepts_invalid")
+# So many cases of some formats, and such a share of all of them, have the cause that the formats stand for: of several
+# formats, and of a single one.
+MIXED_VOTES: Final = (4, 0.7)
+SINGLE_VOTES: Final = (100, 0.95)
 _GIVEN: Final = re.compile(r"\bgot (\d+) (batch|record)")
 # Effects of reviewed causes for the outcomes that a broken rule explains.
 _EFFECTS: Final = {
@@ -130,17 +139,19 @@ class FindingTraits(NamedTuple):
         detail: the error text without its varying parts, the assertion, or the field and how it differs.
         rule: the rule that the bytes break; empty for valid ones.
         place: magic and codec of the first entry.
+        formats: which formats the entries have, in their order; empty for what is written.
     """
 
     kind: str
     detail: str
     rule: str
     place: str = ""
+    formats: str = ""
 
     @property
     def levels(self) -> Iterator[tuple[str, ...]]:
         """The traits that have to be equal, from exact to coarse."""
-        yield "exact", *self
+        yield "exact", self.kind, self.detail, self.rule, self.place
         yield "rule", self.kind, self.detail, self.rule
         if self.kind.removeprefix(f"{WRITING} ") in _BY_RULE:
             yield "kind", self.kind, *((STOPS,) if self.detail == STOPS else ()), self.rule
@@ -191,7 +202,25 @@ def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
         detail = ""
     elif outcome.kind == "crash":
         detail = f"{detail} {_own_function(outcome)}".strip()
-    return FindingTraits(kind, detail, rule, "" if writes else first_place(data))
+    if writes:
+        return FindingTraits(kind, detail, rule)
+    return FindingTraits(kind, detail, rule, first_place(data), formats_of(data))
+
+
+def formats_of(data: bytes) -> str:
+    """The formats of the entries of *data* in their order, each named once where it begins.
+
+    >>> formats_of(bytes(16) + b"\2" + bytes(50))
+    'batches'
+    """
+    magics = [data[MAGIC_OFFSET]] if len(data) > MAGIC_OFFSET else []
+    try:
+        magics = [data[start + MAGIC_OFFSET] for start, _ in split_entries(data)] or magics
+    except (RecordFormatError, IndexError):
+        pass  # the first entry is known
+    return " ".join(
+        name for name, _ in groupby("batches" if magic == MAGIC_VALUE_V2 else "messages" for magic in magics)
+    )
 
 
 def stops_at_fault(why: str, data: bytes) -> bool:
@@ -236,18 +265,34 @@ class CauseIndex:
             for level in (*traits.levels, *(traits.coarse_levels if cause else ())):
                 self.votes[name, *level][cause] += 1
                 self.shown.setdefault((name, *level), case)
+            if cause and traits.kind in _OF_FORMATS:
+                self.votes[name, "formats", traits.formats][cause] += 1
+                self.shown.setdefault((name, "formats", traits.formats, cause), case)
 
     def lookup(self, testee: str, traits: FindingTraits, *, coarse: bool = False) -> tuple[str, str]:
         """The cause that most cases with such *traits* have, and a case; empty where there is none.
 
         Cases of *testee* count before those of other rows of its library, and equal traits before similar ones.
-        With *coarse*, those with the same class of fault count, too.
+        With *coarse*, those with the same class of fault count, too, and then those of the same formats, if nearly all
+        of them have one cause: a library that reads each old message as a batch fails in a hundred ways.
         """
         for level in (*traits.levels, *(traits.coarse_levels if coarse else ())):
             for name in (testee, f"{library_of(testee)}/"):
                 found = self.votes.get((name, *level))
                 if found:
                     return found.most_common(1)[0][0], self.shown[name, *level]
+        return self._cause_of_formats(testee, traits) if coarse and traits.kind in _OF_FORMATS else ("", "")
+
+    def _cause_of_formats(self, testee: str, traits: FindingTraits) -> tuple[str, str]:
+        """The cause that formats stand for; a cause that single formats have as well stands for no mixed ones."""
+        mixed = " " in traits.formats
+        least, share = MIXED_VOTES if mixed else SINGLE_VOTES
+        for name in (testee, f"{library_of(testee)}/"):
+            votes = self.votes.get((name, "formats", traits.formats), Counter())
+            for cause, count in votes.most_common(1):
+                alone = sum(self.votes[name, "formats", each][cause] for each in ("batches", "messages"))
+                if count >= max(least, share * votes.total()) and not (mixed and alone > count):
+                    return cause, self.shown[name, "formats", traits.formats, cause]
         return "", ""
 
 
@@ -309,7 +354,7 @@ def _case_traits(case: Case, line: Any) -> FindingTraits | None:
 def _decode_traits(kind: str, detail: str, why: str, data: bytes) -> FindingTraits:
     if kind == "accepts_invalid" and stops_at_fault(why, data):
         detail = STOPS
-    return FindingTraits(kind, detail, broken_rule(data), first_place(data))
+    return FindingTraits(kind, detail, broken_rule(data), first_place(data), formats_of(data))
 
 
 def _exceeded(stderr: str) -> Exceeded:
