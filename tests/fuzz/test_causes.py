@@ -13,6 +13,8 @@ from kafka_conformance.causes import causes_of
 from kafka_conformance.process.starting import native_folder, remove_stale_folders, with_own_folder
 from kafka_conformance.runner.kept_results import KeptHeader
 from kafka_conformance.testees.protocol import CodecAnswer, Refusal
+from kafka_corpus.authoring.batches import batch_of, bytes_of
+from kafka_corpus.authoring.messages import message_bytes, record_of
 from kafka_corpus.vectors import load_vectors
 from kafka_fuzz.campaign.known_findings import PACKAGED_CORPUS, AlreadyKnown, CorpusResult, read_corpus_results
 from kafka_fuzz.campaign.plan import CampaignPlan, RoundReport, target_weight
@@ -30,6 +32,7 @@ from kafka_fuzz.triage.causes import (
     FindingTraits,
     Heading,
     finding_traits,
+    formats_of,
     heading_of,
     heading_sentence,
     kept_index,
