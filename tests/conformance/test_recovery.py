@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from kafka_conformance import edges
-from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeHeader, EdgeRow, EdgeWriter, recovery
-from kafka_conformance.edges.recovery import LOGS, ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
+from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeHeader, EdgeRow, EdgeWriter, damaged_logs, recovery
+from kafka_conformance.edges.damaged_logs import LOGS
+from kafka_conformance.edges.recovery import ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
 from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, run_edges
 from kafka_conformance.testees.client_parts import consume_and_recover
 from kafka_records import RecordFormatError, decode
@@ -83,7 +84,7 @@ def test_each_row_has_a_log_with_damage() -> None:
     kind = edges.find_kind("recovery")
     assert [row.id for row in kind.row] == list(LOGS)
     logs = {id_: build() for id_, build in LOGS.items()}
-    logs |= {f"{id_} in v0": recovery.log_for("no-kafka", id_) for id_, log in logs.items() if log.magic == 1}
+    logs |= {f"{id_} in v0": damaged_logs.log_for(id_, 0) for id_, log in logs.items() if log.magic == 1}
     assert {log.magic for log in logs.values()} == {0, 1, 2}
     for id_, log in logs.items():
         values: dict[int, bytes | None] = {}
@@ -112,12 +113,12 @@ def test_a_consumer_that_begins_in_a_batch_gets_nothing_before() -> None:
 
 def test_a_fetch_begins_with_the_batch_that_holds_the_offset() -> None:
     """As a broker answers: the first batch whole, however large; later ones up to the size of a fetch."""
-    tape = recovery.tape_of(LOGS["oversized"]())
-    assert len(tape.read(0, 2)) == recovery.FETCH_BYTES
+    tape = damaged_logs.tape_of(LOGS["oversized"]())
+    assert len(tape.read(0, 2)) == damaged_logs.FETCH_BYTES
     assert len(tape.read(10, 2)) > 3 << 20
     assert tape.read(tape.end_offset, 2) == b""
-    cut = recovery.tape_of(LOGS["cut-segment"]())
-    assert cut.read(9, 2) == cut.read(11, 2) == LOGS["cut-segment"]().pieces[3].data.split(recovery.CUT_MARK)[0]
+    cut = damaged_logs.tape_of(LOGS["cut-segment"]())
+    assert cut.read(9, 2) == cut.read(11, 2) == LOGS["cut-segment"]().pieces[3].data.split(damaged_logs.CUT_MARK)[0]
     assert decode(cut.read(12, 2))[0].base_offset == 12
 
 

@@ -32,7 +32,7 @@ from kafka_fuzz.triage.causes import (
     FindingTraits,
     Heading,
     finding_traits,
-    formats_of,
+    formats_in_order,
     heading_of,
     heading_sentence,
     kept_index,
@@ -107,8 +107,10 @@ def test_similar_cases_decide() -> None:
 
 
 def test_formats_in_one_fetch_stand_for_a_cause() -> None:
-    """Findings of mixed formats have the cause of such cases, if it is that of no single format, and folding is wanted."""
-    mixed = formats_of(message_bytes(record_of(1, 0, b"k", b"v"), 1) + bytes_of(batch_of(base_offset=1, last_offset=1)))
+    """Findings of mixed formats have the cause of such cases, if no single format has it, and folding is wanted."""
+    mixed = formats_in_order(
+        message_bytes(record_of(1, 0, b"k", b"v"), 1) + bytes_of(batch_of(base_offset=1, last_offset=1))
+    )
     assert mixed == "messages batches"
     index, new = CauseIndex(), FindingTraits("rejects_valid", "new", "", "v1 none", mixed)
     for at in range(4):

@@ -65,7 +65,7 @@ class EditedEntry(NamedTuple):
 Edit = Callable[[SeedEntry, Random, Sequence[bytes]], EditedEntry]
 
 
-def nested(part: SeedEntry) -> Nesting:
+def nesting_of(part: SeedEntry) -> Nesting:
     """The nesting of the records of an entry."""
     return "record" if part.codec == "none" else "packed"
 
@@ -111,7 +111,7 @@ def record_field(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> Edited
     content, edit = another_content(record, spans[at], rng, seeds)
     changed = with_span(record, spans, at, content, rng)
     payload = b"".join((*part.records[:index], changed, *part.records[index + 1 :]))
-    return EditedEntry(part.whole(payload=payload), spans[at].name, edit, nested(part))
+    return EditedEntry(part.whole(payload=payload), spans[at].name, edit, nesting_of(part))
 
 
 def another_content(record: bytes, span: Span, rng: Random, seeds: Sequence[bytes]) -> tuple[bytes, str]:
@@ -197,7 +197,7 @@ def payload_bytes(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> Edite
     payload = edit(part.payload, rng, seeds)
     if part.magic < MAGIC_VALUE_V2 and part.codec != "none" and rng.random() < FIXUP_SHARE:
         payload = fixed_up_messages(payload)
-    return EditedEntry(part.whole(payload=payload), "payload", name, nested(part))
+    return EditedEntry(part.whole(payload=payload), "payload", name, nesting_of(part))
 
 
 def fixed_up_messages(payload: bytes) -> bytes:
@@ -239,7 +239,7 @@ def record_list(part: SeedEntry, rng: Random, seeds: Sequence[bytes]) -> EditedE
         case _:
             records[index : index + int(rng.random() * 2)] = other_records(part, rng, seeds)
     return EditedEntry(
-        part.whole(with_record_count(part, len(records), rng), b"".join(records)), "records", edit, nested(part)
+        part.whole(with_record_count(part, len(records), rng), b"".join(records)), "records", edit, nesting_of(part)
     )
 
 

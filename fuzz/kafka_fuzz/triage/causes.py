@@ -204,13 +204,13 @@ def finding_traits(outcome: Outcome, right: str, data: bytes) -> FindingTraits:
         detail = f"{detail} {_own_function(outcome)}".strip()
     if writes:
         return FindingTraits(kind, detail, rule)
-    return FindingTraits(kind, detail, rule, first_place(data), formats_of(data))
+    return FindingTraits(kind, detail, rule, first_place(data), formats_in_order(data))
 
 
-def formats_of(data: bytes) -> str:
+def formats_in_order(data: bytes) -> str:
     """The formats of the entries of *data* in their order, each named once where it begins.
 
-    >>> formats_of(bytes(16) + b"\2" + bytes(50))
+    >>> formats_in_order(bytes(16) + b"\2" + bytes(50))
     'batches'
     """
     magics = [data[MAGIC_OFFSET]] if len(data) > MAGIC_OFFSET else []
@@ -354,7 +354,7 @@ def _case_traits(case: Case, line: Any) -> FindingTraits | None:
 def _decode_traits(kind: str, detail: str, why: str, data: bytes) -> FindingTraits:
     if kind == "accepts_invalid" and stops_at_fault(why, data):
         detail = STOPS
-    return FindingTraits(kind, detail, broken_rule(data), first_place(data), formats_of(data))
+    return FindingTraits(kind, detail, broken_rule(data), first_place(data), formats_in_order(data))
 
 
 def _exceeded(stderr: str) -> Exceeded:
