@@ -1,5 +1,6 @@
 """Kept results: they give back a full result, and hold no folder of the machine that ran it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,15 @@ def test_the_kept_results_hold_no_folder_of_a_machine() -> None:
         for line in read_kept(file).lines.values():
             for value in (line.why, *line.also, *line.observation.values()):
                 assert without_folders(value) == value, (file.name, line.case)
+
+
+@pytest.mark.parametrize("file", kept_files(RESULTS), ids=lambda file: file.stem)
+def test_what_was_skipped_is_not_announced(file: Path) -> None:
+    """A line that was skipped since the codec announces no such format is of a codec that announces none."""
+    kept = read_kept(file)
+    for line in kept.lines.values():
+        found = re.fullmatch(r"announces no (decode|encode)(?: of (?:magic )?(\w+))?", line.why)
+        if found:
+            able = kept.header.testee[found[1]]
+            announced = {*map(str, able["magics"]), *able["compressions"]}
+            assert found[2] not in announced if found[2] else not announced, line.case

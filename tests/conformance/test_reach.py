@@ -14,7 +14,7 @@ from kafka_conformance.judge.reach import (
     is_damaged,
     serving_releases,
 )
-from kafka_conformance.judge.usual_form import is_canonical
+from kafka_conformance.judge.usual_form import is_canonical, is_unusual
 from kafka_conformance.judge.verdict import Outcome, Verdict
 from kafka_conformance.runner.results import ResultLine, result_line
 from kafka_corpus.case import Case
@@ -156,6 +156,9 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
         # Brokers list the offset that a transaction began with, and no transaction that was committed.
         ("read_committed.aborted_from_inside_a_batch[none]", "hostile"),
         ("read_committed.other_marker_inside_an_aborted_transaction[commit]", "hostile"),
+        ("read_committed.listed_in_falling_order", "hostile"),
+        # The cleaner computes the largest time of what it keeps.
+        ("compaction.max_timestamp_of_a_removed_record", "hostile"),
         ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
         ("message_set.wrapper_offset_zero[gzip]", "retired"),
         ("message_set.wrapper_with_a_key[v0-gzip]", "retired"),  # brokers write the wrapper again, without the key
@@ -174,6 +177,25 @@ def test_forms_that_no_release_writes(name: str, reach: str, reaches: dict[str, 
 def test_lists_of_aborted_transactions_that_brokers_make(name: str, reaches: dict[str, CaseReach]) -> None:
     """A transaction may begin with a batch, or before those that are left, and a producer may abort several."""
     assert reaches[f"read_committed.{name}"].reach == "broker_itself"
+
+
+def test_raw_snappy_lengths_that_no_writer_makes() -> None:
+    """A length before a raw block in more bytes than it needs is unusual; one that needs two bytes is not."""
+    cases = {case.id: case for case in load_vectors()}
+    assert is_unusual(cases["snappy.length_in_a_longer_form[v2-3 bytes]"])
+    assert is_unusual(cases["snappy.length_in_a_longer_form[v1-5 bytes]"])
+    raw = [case for case in cases.values() if case.id.startswith("snappy.raw_block[")]
+    assert raw
+    assert not any(map(is_unusual, raw))
+
+
+@pytest.mark.parametrize("horizon", [True, False])
+def test_append_time_under_a_horizon(*, horizon: bool) -> None:
+    """Where the cleaner sets a horizon it has written each record with the append time; others hide any times."""
+    shapes = [case for case in load_vectors() if case.id.startswith("v2_shapes.append_time[")]
+    found = [case for case in shapes if ("delete horizon" in case.id) is horizon]
+    assert found
+    assert {is_unusual(case) for case in found} == {horizon}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,28 @@ def test_a_good_batch_is_to_be_delivered() -> None:
     """A large batch has no damage: an error is no right answer, and neither is silence."""
     assert judge_recovery(facts(**SILENT, inside=[9, 10, 11]), readable=True).grade == "PASS"
     assert judge_recovery(facts(**SILENT), readable=True).grade == "FAIL"
-    assert judge_recovery(facts(), readable=True).grade == "NON_STRICT"
+    assert judge_recovery(facts(), readable=True).outcome == "refuses good batch"
+
+
+def test_a_consumer_that_goes_on_after_an_error_loses_nothing() -> None:
+    """Good records that it fetched past after the error, and never gave, are lost to an application that polls on."""
+    log = LOGS["wrong-crc"]()
+    error = {"error": {"type": "E", "message": "offset 9"}, "position": 9}
+    seeking = run_of([*delivered(*range(9)), error, {"sought": 12, "why": "error"}, *delivered(*range(12, 21))])
+    stays = run_of([*delivered(*range(9)), error], "time", [(2.0, 9), (9.0, 9)])
+    assert recovery.facts_of(log, seeking, stays).passed_over == []
+    leaves = run_of([*delivered(*range(9)), error, *delivered(15)], "time", [(2.0, 9), (9.0, 21)])
+    found = recovery.facts_of(log, seeking, leaves)
+    assert found.passed_over == [12, 13, 14, 16, 17, 18, 19, 20]
+    assert judge_recovery(found).grade == "FAIL"
+
+
+def test_an_excuse_is_for_the_damage_alone() -> None:
+    """Another value at a good offset, or a record that comes twice, is not what a default or a broker explains."""
+    row = recovery.NOT_STORED
+    assert recovery.excuse_for("kafkajs-client", row, facts(wrong=[10]))
+    assert not recovery.excuse_for("kafkajs-client", row, facts(wrong=[0]))
+    assert not recovery.excuse_for("kafkajs-client", row, facts(wrong=[10], twice=[0]))
 
 
 def test_defaults_and_the_yardstick_are_no_fail() -> None:
@@ -297,7 +318,7 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
                 msgspec.convert(cell.observed, RecoveryFacts),
                 readable=LOGS[row]().readable,
                 java=recovery.YARDSTICK.get(row, ""),
-                excuse=recovery.excuse_for(result.header.column, row),
+                excuse=recovery.excuse_for(result.header.column, row, msgspec.convert(cell.observed, RecoveryFacts)),
             )
             assert (again.grade, again.outcome) == (cell.grade, cell.outcome), (result.label, row)
     (java,) = (result for result in results if result.header.column == "java-consumer")

@@ -252,6 +252,8 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
         ending: of the run with seeks.
         polled_on: how the run without seeks ended; empty if there was no need for one.
         polled_past: whether good records after the damage came in that run.
+        passed_over: good offsets after the damage that the run without seeks fetched past and never delivered, though
+            it had ten seconds from the error on.
         stderr: the last line of a process that crashed.
     """
 
@@ -272,6 +274,7 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
     ending: str = "end"
     polled_on: str = ""
     polled_past: bool = False
+    passed_over: list[int] = []
     stderr: str = ""
 
 
@@ -302,6 +305,7 @@ def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun |
         ending=seeking.ending,
         polled_on=polling.ending if polling else "",
         polled_past=any(offset >= log.past for offset, _ in _delivered(polling)) if polling else False,
+        passed_over=_passed_over(log, polling) if polling else [],
         stderr=seeking.stderr or (polling.stderr if polling else ""),
     )
 
@@ -322,6 +326,13 @@ def _twice(run: ApplicationRun) -> Iterator[int]:
             if event.line["offset"] in seen:
                 yield event.line["offset"]
             seen.add(event.line["offset"])
+
+
+def _passed_over(log: DamagedLog, run: ApplicationRun) -> list[int]:
+    """Good offsets after the damage, below the last fetch, that did not come."""
+    delivered = {offset for offset, _ in _delivered(run)}
+    last = run.fetches[-1][1] if run.fetches else 0
+    return [offset for offset in log.good if log.past <= offset < last and offset not in delivered]
 
 
 def _names(errors: Sequence[Mapping[str, Any]], log: DamagedLog) -> list[str]:
@@ -357,8 +368,13 @@ def _fetches_while_stuck(log: DamagedLog, run: ApplicationRun) -> int:
 NOT_STORED: Final = "wrong-inner-crc-v1"
 
 
-def excuse_for(column: str, row: str) -> str:
-    """Why a FAIL is NON_STRICT: a documented default, or damage that no broker stores; else empty."""
+def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
+    """Why a FAIL is NON_STRICT: a documented default, or damage that no broker stores; else empty.
+
+    Neither excuses another value at an offset that is not damaged, or a record that comes twice.
+    """
+    if facts.twice or not set(facts.wrong) <= set(log_for(row).inside):
+        return ""
     if column == "confluent-kafka" and row in ("wrong-crc", "wrong-crc-v1", NOT_STORED):
         return "librdkafka compares checksums only with check.crcs=true, and documents that."
     if column == "aiokafka-client" and row in ("huge-length", "cut-segment"):
@@ -388,7 +404,7 @@ def judge_recovery(
     *readable*: the batch is good, and is to be delivered; *java*: the outcome of Kafka's consumer where that is a
     finding, too; *excuse*: why a FAIL is NON_STRICT.
     """
-    judges = (_crash, _hang, _data, _stuck, _going_on)
+    judges = (_crash, _hang, _data, _stuck, *((_refused,) if readable else ()), _going_on)
     verdict = next(filter(None, (judge(facts) for judge in judges)), None) or _good(facts, readable)
     if verdict.outcome == java:
         return RecoveryVerdict("INFO", verdict.outcome, f"{verdict.detail} Kafka's own consumer does the same.")
@@ -444,6 +460,13 @@ def _stuck(facts: RecoveryFacts) -> RecoveryVerdict | None:
     return RecoveryVerdict("HOSTILE", "stuck, no error", f"No record and no error comes, with {loop}; {again}.")
 
 
+def _refused(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    """An error for a batch without damage."""
+    if not facts.error_count or len(facts.inside) == facts.written:
+        return None
+    return RecoveryVerdict("FAIL", "refuses good batch", f"The batch is good, and an error comes: {facts.errors[0]}.")
+
+
 def _going_on(facts: RecoveryFacts) -> RecoveryVerdict | None:
     if not facts.error_count:
         return None
@@ -458,6 +481,9 @@ def _going_on(facts: RecoveryFacts) -> RecoveryVerdict | None:
     if facts.silent:
         detail = "One error comes, then no more; a seek to the next good batch works."
         return RecoveryVerdict("NON_STRICT", "error, then silence", detail)
+    if facts.passed_over:
+        detail = f"After the error it goes on by itself, and {_offsets(facts.passed_over)} never came."
+        return RecoveryVerdict("FAIL", "error, loses good records", detail)
     if facts.polled_past:
         detail = "After the error the consumer goes on with the next batch by itself."
         return RecoveryVerdict("NON_STRICT", "error, skips batch", detail)
@@ -475,9 +501,7 @@ def _good(facts: RecoveryFacts, readable: bool) -> RecoveryVerdict:
     position = "" if facts.position is None else f"; the position is {facts.position}"
     detail = f"The error names {named}{position}; after a seek to {_offsets(facts.sought)} the good records came."
     match facts.error_count > 0, readable, len(facts.inside):
-        case True, True, _:
-            return RecoveryVerdict("NON_STRICT", "refuses it", detail)
-        case True, False, _:
+        case True, _, _:
             return RecoveryVerdict("PASS", "error, seek works", detail)
         case False, True, number if number == facts.written:
             return RecoveryVerdict("PASS", "delivers it", "All records came.")
@@ -528,7 +552,7 @@ class RecoveryColumn:
         if any("error" in event.line for event in seeking.events):
             polling = run_application(self.argv, self.environment, log, seek=False)
         facts = facts_of(log, seeking, polling)
-        java, excuse = YARDSTICK.get(row.id, ""), excuse_for(plain, row.id)
+        java, excuse = YARDSTICK.get(row.id, ""), excuse_for(plain, row.id, facts)
         verdict = judge_recovery(facts, readable=log.readable, java=java, excuse=excuse)
         observed = msgspec.to_builtins(facts)
         return EdgeCell(

@@ -66,7 +66,7 @@ def _need_not_look(case: Case) -> str:
     broken = case.input[slice(*spans[0])]
     if _is_control(broken):
         return IN_CONTROL
-    return BELOW if ENTRY.values(broken)["offset"] < _position_after(case.expect.batches) else ""
+    return BELOW if ENTRY.values(broken)["offset"] < position_after(case.expect.batches) else ""
 
 
 def _is_control(entry: bytes) -> bool:
@@ -75,7 +75,8 @@ def _is_control(entry: bytes) -> bool:
     return bool(entry[_ATTRIBUTES.offset + _ATTRIBUTES.width - 1] & _CONTROL_BIT)
 
 
-def _position_after(batches: tuple[Batch, ...]) -> int:
+def position_after(batches: tuple[Batch, ...]) -> int:
+    """The offset after the last one of *batches*."""
     return max((batch.last_offset + 1 for batch in batches), default=0)
 
 
@@ -86,6 +87,15 @@ def may_refuse(case: Case) -> bool:
     some say so when it does not hold (Java: "failed to make progress").
     """
     return case.expect.verdict == "valid" and not case.expect.batches and case.input != b""
+
+
+def is_right_for_a_part(case: Case, consumed: ConsumedRecords) -> bool:
+    """Whether *consumed* is right for a part of a batch and nothing else: an error, or the same fetch again."""
+    if not may_refuse(case) or consumed.records:
+        return False
+    if consumed.error is not None:
+        return not consumed.stalled
+    return consumed.stalled and not consumed.next_offset
 
 
 def expected_records(case: Case) -> list[WireRecord]:
@@ -132,7 +142,7 @@ def _misplaced(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
     A consumer whose position is before it gets the last batch again, and stalls.  A codec only says its position,
     and only for a fetch with aborted transactions.
     """
-    end, position = _position_after(case.expect.batches), consumed.next_offset
+    end, position = position_after(case.expect.batches), consumed.next_offset
     if position is not None and (position > end or (position < end and case.aborted is not None)):
         yield Difference("next_offset", end, position)
 

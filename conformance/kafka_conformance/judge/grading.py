@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kafka_brokers.releases import SUPPORTED, SupportedReleases
+from kafka_conformance.judge.consuming import position_after
 from kafka_conformance.judge.grade import STRENGTHS, UNSAFE, Effect, Grade, Reach, grade_row
 from kafka_conformance.judge.memory import java_figure
 from kafka_conformance.judge.plain_reading import PLAIN, SKIPPABLE, plain_reading, with_v2_magic
@@ -189,7 +190,7 @@ def grade_finding(
     if effect is None:
         return None
     found = case_reach(case, supported) if reach is None else reach
-    if effect == "stuck" and found.reach == "rot" and has_low_size(case):
+    if effect == "stuck" and found.reach == "rot" and has_low_size(case) and _is_past_sound_entries(case, line):
         found = FETCHED_ONCE
     lenient = is_lenient(case, line, found.reach) or is_declared(case, line) or starts_with_skippable(case)
     strength = rule_strength(case, effect, lenient=lenient)
@@ -197,6 +198,12 @@ def grade_finding(
         strength = "may"
     row = grade_row(strength, case.expect.verdict, found.reach, effect)
     return FindingGrade(row.grade, effect, found.reach, strength, row.reason, found.releases)
+
+
+def _is_past_sound_entries(case: Case, line: JudgedLine) -> bool:
+    """Whether its fetches start after all sound entries; a broker serves what follows one from which a fetch starts."""
+    position = line.observation.get("next_offset")
+    return not isinstance(position, int) or position >= position_after(case.expect.batches)
 
 
 def rule_strength(case: Case, effect: Effect, *, lenient: bool = False) -> Strength:

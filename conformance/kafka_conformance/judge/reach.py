@@ -40,6 +40,7 @@ from kafka_conformance.judge.grade import Reach
 from kafka_conformance.judge.usual_form import (
     form_of_writer,
     has_list_of_brokers,
+    has_right_maximum,
     has_markers_of_brokers,
     has_usual_offsets,
     is_canonical,
@@ -497,6 +498,8 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return None
     if not has_list_of_brokers(batches, case.aborted or ()):
         return None
+    if not all(map(has_right_maximum, batches)):
+        return None  # brokers and the cleaner compute it from the records
     if not has_usual_offsets(batches):
         return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):

@@ -146,7 +146,7 @@ def _has_long_length(entry: bytes) -> bool:
         return False
     payload = entry[BATCH_V2.size :] if entry[MAGIC_OFFSET] == MAGIC_VALUE_V2 else decode_message(entry).value or b""
     ends = [at for at, byte in enumerate(payload[:5]) if byte < 0x80]
-    return not payload.startswith(XERIAL_MAGIC) and ends[:1] > [0] and payload[ends[0]] == 0
+    return not payload.startswith(XERIAL_MAGIC) and bool(ends) and ends[0] > 0 and payload[ends[0]] == 0
 
 
 def is_canonical(data: bytes, batches: Sequence[Batch]) -> bool:
@@ -175,22 +175,39 @@ def _is_as_written(entry: bytes, batch: Batch) -> bool:
         return False
     payload = entry[RECORD_BATCH_OVERHEAD:]
     if batch.records and batch.timestamp_type == "append":
-        return batch.delete_horizon is not None or _has_usual_times_beneath(entry)
+        return _has_usual_times_beneath(entry, batch)
     if payload and batch.compression != "none":
         payload = decompress(batch.compression, payload, magic=MAGIC_VALUE_V2, most=MAX_PAYLOAD)
     base = header["base_offset"], header["base_timestamp"]
     return payload == b"".join(_record(index, batch, base) for index in range(len(batch.records)))
 
 
-def _has_usual_times_beneath(entry: bytes) -> bool:
-    """Whether the times that LogAppendTime hides are usual."""
+def _has_usual_times_beneath(entry: bytes, batch: Batch) -> bool:
+    """Whether the times that LogAppendTime hides are usual.
+
+    With a delete horizon they are the append time: the cleaner, which alone sets one, writes each record anew with the
+    time that it has read (`MemoryRecords.buildRetainedRecordsInto`).
+    """
     sent = bytearray(entry)
     sent[ATTRIBUTES_OFFSET_V2 + 1] &= ~bits.TIMESTAMP_TYPE_MASK
     sent[CRC_OFFSET_V2 : CRC_OFFSET_V2 + 4] = checksum_v2(bytes(sent)).to_bytes(4, "big")
     try:
-        return has_usual_times(decode(bytes(sent)))
+        beneath = decode(bytes(sent))
+        if batch.delete_horizon is None:
+            return has_usual_times(beneath)
+        return all(record.timestamp == batch.max_timestamp for each in beneath for record in each.records)
     except RecordFormatError:
         return False
+
+
+def has_right_maximum(batch: Batch) -> bool:
+    """Whether the max timestamp of a v2 batch of CreateTime is that of its records, if it has any.
+
+    Source: `LogValidator.validateMessagesAndAssignOffsetsCompressed` and `MemoryRecordsBuilder.recordWritten`.
+    """
+    if not batch.records or batch.timestamp_type == "append":
+        return True
+    return batch.max_timestamp == max(record.timestamp for record in batch.records)
 
 
 def has_markers_of_brokers(batches: Sequence[Batch]) -> bool:

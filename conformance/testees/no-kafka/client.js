@@ -110,22 +110,16 @@ async function connected(bootstrap) {
  */
 async function pushing({ bootstrap, topic, partition, offset }) {
   const inbox = new Inbox()
-  let logged
   const logFunction = (level, ...words) => {
     if (level !== 'ERROR' && level !== 'WARN') return
-    const line = lineOf(words)
-    // What the handler throws is logged as a warning, too.
-    if (words.includes(HANDED_ON)) logged = line
-    else if (!words.includes(HANDLER_FAILED)) inbox.push({ error: line })
+    // What is wrong with a set that the handler still gets, it notices itself; what it throws is logged, too.
+    if (!words.includes(HANDED_ON) && !words.includes(HANDLER_FAILED)) inbox.push({ error: lineOf(words) })
   }
   const consumer = new SimpleConsumer({ connectionString: bootstrap, logger: { logFunction } })
   const deliver = messageSet => {
     for (const given of messageSet) inbox.push({ offset: given.offset, key: given.message.key, value: given.message.value })
   }
-  const note = error => {
-    inbox.push({ error: Object.assign(error, { cause: logged }) })
-    logged = undefined
-  }
+  const note = error => inbox.push({ error })
   const seek = to => consumer.subscribe(topic, partition, { offset: to }, noting(deliver, note))
   await consumer.init()
   await seek(offset)
