@@ -40,8 +40,8 @@ from kafka_conformance.judge.grade import Reach
 from kafka_conformance.judge.usual_form import (
     form_of_writer,
     has_list_of_brokers,
-    has_right_maximum,
     has_markers_of_brokers,
+    has_right_maximum,
     has_usual_offsets,
     is_canonical,
 )

@@ -185,7 +185,7 @@ def _is_as_written(entry: bytes, batch: Batch) -> bool:
 def _has_usual_times_beneath(entry: bytes, batch: Batch) -> bool:
     """Whether the times that LogAppendTime hides are usual.
 
-    With a delete horizon they are the append time: the cleaner, which alone sets one, writes each record anew with the
+    With a delete horizon they are the append time: the cleaner, which alone sets one, writes each record again with the
     time that it has read (`MemoryRecords.buildRetainedRecordsInto`).
     """
     sent = bytearray(entry)
