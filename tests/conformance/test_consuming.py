@@ -35,6 +35,7 @@ def case(verdict: Any, *batches: Batch, data: bytes = b"", **expect: Any) -> Cas
 
 VALID = case("valid", FIRST, SECOND)
 INVALID = case("invalid", FIRST, kinds=("corrupt",))
+PART = case("valid", data=encode(FIRST)[:-1])
 COMMITTED = replace(case("valid", FIRST, SECOND, committed=(0, 1)), aborted=())
 BOTH = records(FIRST, SECOND)
 OTHER = (BOTH[0], msgspec.structs.replace(BOTH[1], value=b"x"))
@@ -69,9 +70,9 @@ UNTOLD = Refusal(message="bad")
         # KIP-74: a response with a part of a batch and nothing else is none that a broker sends.
         (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), error=UNTOLD), "agree", ""),
         (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords(BOTH[:1], error=UNTOLD), "rejects_valid", "error"),
-        (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), 0, stalled=True), "agree", ""),
-        (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), 1, stalled=True), "hang", "next_offset"),
-        (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), error=UNTOLD, stalled=True), "hang", "next_offset"),
+        (PART, ConsumedRecords((), 0, stalled=True), "agree", ""),
+        (PART, ConsumedRecords((), 1, stalled=True), "hang", "next_offset"),
+        (PART, ConsumedRecords((), error=UNTOLD, stalled=True), "hang", "next_offset"),
         (INVALID, ConsumedRecords(BOTH[:1], error=REFUSED), "agree", ""),
         (INVALID, ConsumedRecords((), error=REFUSED), "agree", ""),
         (INVALID, ConsumedRecords(BOTH[:1], error=UNTOLD), "agree", ""),

@@ -98,8 +98,8 @@ STOPS: Final = "stops"
 STALLS: Final = "next_offset"
 # Outcomes that may come from a format that is taken for another one.
 _OF_FORMATS: Final = ("wrong_data", "rejects_valid", "leaked_exception", "accepts_invalid")
-# So many cases of some formats, and such a share of those with a reviewed cause, have the cause that the formats stand for:
-# of several formats, and of a single one.
+# So many cases of some formats, and such a share of those with a reviewed cause, have the cause that the formats stand
+# for: of several formats, and of a single one.
 MIXED_VOTES: Final = (4, 0.7)
 SINGLE_VOTES: Final = (100, 0.95)
 _GIVEN: Final = re.compile(r"\bgot (\d+) (batch|record)")
