@@ -90,6 +90,8 @@ SMALL_RECIPES = (
     *(Recipe("many_frames", {"codec": codec, "count": 2}) for codec in ("gzip", "zstd")),
     *(Recipe("many_pieces", {"codec": codec, "count": 2}) for codec in ("gzip", "lz4")),
     *(Recipe(name, {"count": 2}) for name in ("many_headers", "many_records", "many_skippable_frames", "uniform")),
+    *(Recipe("counted_zeros", {"codec": codec, "mib": 1}) for codec in ("none", "zstd")),
+    *(Recipe("nested", {"codec": "gzip", "magic": magic, "depth": 2}) for magic in (0, 1)),
     Recipe("plain_batch", {"size": 200}),
     Recipe("wide_window", {"mib": 1}),
     Recipe("zstd_ends_at", {"at": 500}),
