@@ -96,8 +96,8 @@ def test_a_null_testee_passes_nothing(name: str) -> None:
 def test_a_perfect_codec_with_the_same_api_passes(name: str) -> None:
     """The reference skips the cases that a known codec skips, and is right in all others.
 
-    A codec that fails before it comes to what it skips elsewhere would skip there, too.  A profile that requires no case
-    of its formats, as of a writer of v0 alone, is never passed.
+    A codec that fails before it comes to what it skips elsewhere would skip there, too.  A profile that requires
+    no case of its formats, as of a writer of v0 alone, is never passed.
     """
     done = kept(name)
     skipped = {each.case for each in done.lines if each.outcome == "skipped" and not is_left_out(each)}
