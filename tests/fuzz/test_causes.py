@@ -124,6 +124,19 @@ def test_formats_in_one_fetch_stand_for_a_cause() -> None:
     assert index.lookup("kafkajs", new, coarse=True) == ("", "")
 
 
+def test_a_single_format_stands_for_a_cause_of_nearly_all_its_cases() -> None:
+    """A library that reads each old message as a batch has one cause for all of them; a few others do not change that."""
+    index, new = CauseIndex(), FindingTraits("rejects_valid", "new", "", "v1 none", "messages")
+    for at in range(99):
+        index.add("kio", FindingTraits("wrong_data", f"field {at}", "", "v1 none", "messages"), "misread", "a.case")
+    assert index.lookup("kio", new, coarse=True) == ("", "")
+    index.add("kio", FindingTraits("wrong_data", "one more", "", "v1 none", "messages"), "misread", "a.case")
+    assert index.lookup("kio", new, coarse=True) == ("misread", "a.case")
+    for at in range(6):
+        index.add("kio", FindingTraits("wrong_data", f"key {at}", "", "v1 none", "messages"), "other", "a.case")
+    assert index.lookup("kio", new, coarse=True) == ("", "")
+
+
 def test_findings_get_the_reviewed_cause_of_their_case(tmp_path: Path) -> None:
     """A finding like a case of the kept results has its reviewed cause as heading; another one has a sentence."""
     lines = (ROOT / "results" / "aiokafka-0.14.0.ndjson").read_bytes().splitlines()

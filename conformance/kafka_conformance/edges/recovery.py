@@ -373,7 +373,7 @@ def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
 
     Neither excuses another value at an offset that is not damaged, or a record that comes twice.
     """
-    if facts.twice or not set(facts.wrong) <= set(log_for(row).inside):
+    if facts.twice or (facts.wrong and not set(facts.wrong) <= set(log_for(row).inside)):
         return ""
     if column == "confluent-kafka" and row in ("wrong-crc", "wrong-crc-v1", NOT_STORED):
         return "librdkafka compares checksums only with check.crcs=true, and documents that."

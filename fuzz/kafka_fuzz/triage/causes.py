@@ -288,11 +288,13 @@ class CauseIndex:
         mixed = " " in traits.formats
         least, share = MIXED_VOTES if mixed else SINGLE_VOTES
         for name in (testee, f"{library_of(testee)}/"):
-            votes = self.votes.get((name, "formats", traits.formats), Counter())
-            for cause, count in votes.most_common(1):
-                alone = sum(self.votes[name, "formats", each][cause] for each in ("batches", "messages"))
-                if count >= max(least, share * votes.total()) and not (mixed and alone > count):
-                    return cause, self.shown[name, "formats", traits.formats, cause]
+            votes = self.votes.get((name, "formats", traits.formats))
+            if not votes:
+                continue
+            ((cause, count),) = votes.most_common(1)
+            alone = sum(self.votes[name, "formats", each][cause] for each in ("batches", "messages"))
+            if count >= max(least, share * votes.total()) and not (mixed and alone > count):
+                return cause, self.shown[name, "formats", traits.formats, cause]
         return "", ""
 
 

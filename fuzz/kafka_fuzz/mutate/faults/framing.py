@@ -159,11 +159,9 @@ def prefix_of_a_low_size_after(site: FaultSite) -> FaultResult:
 )
 def magic_unknown(site: FaultSite) -> bytes:
     """There is no such magic; the checksum of a message covers it, and is right."""
-    data, at = site.base.data, crc_at(site.base.magic)
+    data = site.base.data
     changed = data[:MAGIC_OFFSET] + bytes((site.value,)) + data[MAGIC_OFFSET + 1 :]
-    if site.base.magic == 2:
-        return changed
-    return changed[:at] + UINT32.pack(crc32(changed[CRC_START_LEGACY:])) + changed[at + 4 :]
+    return changed if site.base.magic == 2 else with_crc(changed)
 
 
 @fault("FRM-11", "CRC-08", magics=ALL, field="magic", kinds=FRAMING, variants={"next": 1, "one after": 2})
