@@ -125,7 +125,7 @@ def test_formats_in_one_fetch_stand_for_a_cause() -> None:
 
 
 def test_a_single_format_stands_for_a_cause_of_nearly_all_its_cases() -> None:
-    """A library that reads each old message as a batch has one cause for all of them; a few others do not change that."""
+    """A library that reads each old message as a batch has one cause for all of them, and others are few."""
     index, new = CauseIndex(), FindingTraits("rejects_valid", "new", "", "v1 none", "messages")
     for at in range(99):
         index.add("kio", FindingTraits("wrong_data", f"field {at}", "", "v1 none", "messages"), "misread", "a.case")
