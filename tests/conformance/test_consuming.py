@@ -98,6 +98,8 @@ def test_fields_a_consumer_does_not_expose_are_left_out() -> None:
     assert "error.kind" in judge(INVALID, ConsumedRecords((), error=UNTOLD)).left_out
 
 
+# A control bit in less than a header: damage, and no control batch.
+SHORT_CONTROL = encode(MARKER)[:8] + (14).to_bytes(4, "big") + encode(MARKER)[12:26]
 HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
 
 
@@ -111,6 +113,7 @@ HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
         (case("valid", replace(EMPTY, last_offset=(1 << 63) - 1)), UNFOLLOWABLE),
         (case("invalid", data=encode(MARKER), kinds=("malformed",)), IN_CONTROL),
         (case("invalid", data=encode(MARKER), kinds=("corrupt",)), ""),
+        (case("invalid", data=SHORT_CONTROL, kinds=("malformed",)), ""),
         (case("invalid", data=encode(FIRST), kinds=("malformed",)), ""),
         (case("invalid", FIRST, data=encode(FIRST) + encode(SECOND), kinds=("malformed",)), ""),
         (case("invalid", FIRST, data=encode(FIRST) + encode(FIRST), kinds=("decompression", "corrupt")), BELOW),

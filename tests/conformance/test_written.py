@@ -221,6 +221,17 @@ def test_an_equivalence_hides_no_defect() -> None:
         assert (verdict.outcome, verdict.field) == ("wrong_data", "batches[0].attributes")
 
 
+def test_what_makes_most_work_for_a_broker_is_named_first() -> None:
+    """A wrapper at offset 0 around offsets of 0, with a time of its own: the offsets make the broker compress again."""
+    late = replace(WRAPPER, last_offset=0, max_timestamp=2000)
+    unassigned = replace(late, records=tuple(record._replace(offset=0) for record in RECORDS))
+
+    found = [[each.equivalence for each in written.compare_written([WRAPPER], [batch])] for batch in (late, unassigned)]
+
+    assert found[0] == ["time of a wrapper (NST-23)", "wrapper at offset 0 (NST-09)"]
+    assert found[1] == ["offsets left to the broker (NST-13)", *found[0]]
+
+
 def test_a_longer_varint_is_a_named_equivalence() -> None:
     """A length in more bytes than it needs is read by everybody, and named."""
     data = encode(BATCH)

@@ -18,7 +18,7 @@ from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, RecordFormatError
-from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2
+from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
 
@@ -70,7 +70,8 @@ def _need_not_look(case: Case) -> str:
 
 
 def _is_control(entry: bytes) -> bool:
-    if entry[MAGIC_OFFSET] != MAGIC_VALUE_V2 or len(entry) < _ATTRIBUTES.offset + _ATTRIBUTES.width:
+    """Whether *entry* is a control batch; one that is shorter than its header is damaged, and no batch."""
+    if len(entry) < RECORD_BATCH_OVERHEAD or entry[MAGIC_OFFSET] != MAGIC_VALUE_V2:
         return False
     return bool(entry[_ATTRIBUTES.offset + _ATTRIBUTES.width - 1] & _CONTROL_BIT)
 

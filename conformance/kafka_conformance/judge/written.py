@@ -80,7 +80,29 @@ LEFT_UNCOMPRESSED: Final = Equivalence(
     fields=("compression",),
     holds=lambda _first, _wanted, _written, found: bool(found.given == "none"),
 )
+# What makes most work for a broker first: a verdict names the first that applies.
 EQUIVALENCES: Final = (
+    Equivalence(
+        name="offsets left to the broker",
+        rule="NST-13",
+        reason="some old producers leave all offsets 0, and brokers give them others and compress the wrapper again",
+        fields=("base_offset", "offset"),
+        holds=_left_at_zero,
+    ),
+    Equivalence(
+        name="time of a wrapper",
+        rule="NST-23",
+        reason="brokers compute a wrapper's own time again from the messages inside",
+        fields=("max_timestamp",),
+        holds=_legacy,
+    ),
+    Equivalence(
+        name="wrapper at offset 0",
+        rule="NST-09",
+        reason="readers take it as a producer's, and every broker gives it another",
+        fields=("last_offset",),
+        holds=_at_zero,
+    ),
     Equivalence(
         name="leader epoch of a producer",
         rule="HDR-07",
@@ -100,27 +122,6 @@ EQUIVALENCES: Final = (
         reason="with producer id -1 no broker and no reader uses epoch and sequence",
         fields=("producer_epoch", "base_sequence"),
         holds=_is_unassigned,
-    ),
-    Equivalence(
-        name="time of a wrapper",
-        rule="NST-23",
-        reason="brokers compute a wrapper's own time again from the messages inside",
-        fields=("max_timestamp",),
-        holds=_legacy,
-    ),
-    Equivalence(
-        name="wrapper at offset 0",
-        rule="NST-09",
-        reason="readers take it as a producer's, and every broker gives it another",
-        fields=("last_offset",),
-        holds=_at_zero,
-    ),
-    Equivalence(
-        name="offsets left to the broker",
-        rule="NST-13",
-        reason="some old producers leave all offsets 0, and brokers give them others",
-        fields=("base_offset", "offset"),
-        holds=_left_at_zero,
     ),
 )
 LONGER_VARINT: Final = Equivalence(
@@ -142,8 +143,14 @@ _FOLLOWING: Final = frozenset({"batch_length", "message_size", "length", "crc"})
 
 
 def graded(found: Sequence[Difference], wanted: Sequence[Batch], written: Sequence[Batch]) -> list[Difference]:
-    """*found*, with its name to each difference that is an equivalence."""
-    return [_named(each, wanted, written) for each in found]
+    """*found*, with its name to each difference that is an equivalence; what makes most work comes first."""
+    return sorted((_named(each, wanted, written) for each in found), key=_rank)
+
+
+def _rank(found: Difference) -> int:
+    """0 for what is no equivalence."""
+    names = [str(each) for each in EQUIVALENCES]
+    return 1 + names.index(found.equivalence) if found.equivalence in names else 0
 
 
 def _named(found: Difference, wanted: Sequence[Batch], written: Sequence[Batch]) -> Difference:

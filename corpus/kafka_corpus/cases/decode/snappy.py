@@ -414,3 +414,11 @@ def longer_length(plain: bytes, size: int) -> bytes:
 def length_in_a_longer_form(shape: dict[str, Any]) -> Draft:
     """The length before a raw block may stand in more bytes than it needs."""
     return valid(*around(longer_length(plain_of(shape["magic"]), shape["size"]), shape["magic"], "snappy"))
+
+
+@case("SNP-08", each={"by-1": 1, "by-fifty": 50}, since="1.1")
+def last_block_says_too_much_in_v0(more: int) -> Draft:
+    """A last block that is whole, under a length beyond the end of the stream, is an error in a v0 wrapper, too."""
+    block = snappy_block(plain_of(0))
+    packed = XERIAL_HEADER + xerial_chunk(block, size=(len(block) + more).to_bytes(4, "big"))
+    return invalid(around(packed, 0, "snappy")[0], *REFUSED)
