@@ -14,6 +14,8 @@ from kafka_conformance.testees.protocol import HelloReply, Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, Record, encode
+from kafka_records.compression import compress
+from kafka_records.message import Message, encode_message
 
 FIRST = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),))
 # The last record of the second was compacted away.
@@ -100,6 +102,31 @@ def test_fields_a_consumer_does_not_expose_are_left_out() -> None:
 
 # A control bit in less than a header: damage, and no control batch.
 SHORT_CONTROL = encode(MARKER)[:8] + (14).to_bytes(4, "big") + encode(MARKER)[12:26]
+
+# Three messages in a wrapper, of which the last has a wrong checksum.
+WRAPPED = tuple(Record(at, 5, None, b"%d" % at) for at in range(3))
+PACKED = [
+    encode(Batch(magic=1, base_offset=at, last_offset=at, max_timestamp=5, records=(WRAPPED[at],))) for at in range(3)
+]
+BROKEN_WRAPPER = encode_message(
+    Message(2, 1, 1, 5, None, compress("gzip", b"".join(PACKED)[:-1] + b"x", magic=1)),
+)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "outcome"),
+    [((), "agree"), ((0,), "agree"), ((0, 1), "agree"), ((1, 2), "wrong_data"), ((0, 2), "wrong_data")],
+)
+def test_messages_before_a_wrong_inner_checksum(offsets: tuple[int, ...], outcome: str) -> None:
+    """The sound messages of a wrapper have their own offsets, though the last one cannot be delivered (NST-18)."""
+    sound = to_wire(Batch(magic=1, base_offset=0, last_offset=2, max_timestamp=5, records=WRAPPED)).records or ()
+    given = tuple(msgspec.structs.replace(sound[at], offset=offset) for at, offset in enumerate(offsets))
+
+    verdict = judge(case("invalid", data=BROKEN_WRAPPER, kinds=("corrupt",)), ConsumedRecords(given, error=REFUSED))
+
+    assert verdict.outcome == outcome, verdict.why
+
+
 HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)
 
 

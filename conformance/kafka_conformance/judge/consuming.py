@@ -13,10 +13,11 @@ from typing import Final
 
 from msgspec import UNSET
 
+from kafka_conformance.judge.before_damage import messages_before_damage
 from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Difference, compare_records
 from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
-from kafka_corpus.wire import WireRecord, to_wire
+from kafka_corpus.wire import WireRecord, to_wire, to_wire_record
 from kafka_records import Batch, RecordFormatError
 from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
@@ -55,18 +56,23 @@ def _goes_up(batches: tuple[Batch, ...]) -> bool:
 
 def _need_not_look(case: Case) -> str:
     """Why a consumer need not find what is wrong in the first entry after the valid ones; damage has to be found."""
-    if not isinstance(case.input, bytes) or case.expect.kinds[:1] in _DAMAGE:
+    broken = _broken_entry(case)
+    if broken is None or case.expect.kinds[:1] in _DAMAGE:
         return ""
-    try:
-        spans = list(split_entries(case.input))[len(case.expect.batches) :]
-    except RecordFormatError:
-        return ""
-    if not spans:
-        return ""
-    broken = case.input[slice(*spans[0])]
     if _is_control(broken):
         return IN_CONTROL
     return BELOW if ENTRY.values(broken)["offset"] < position_after(case.expect.batches) else ""
+
+
+def _broken_entry(case: Case) -> bytes | None:
+    """The first entry after the valid ones; None if it has no end."""
+    if not isinstance(case.input, bytes):
+        return None
+    try:
+        spans = list(split_entries(case.input))[len(case.expect.batches) :]
+    except RecordFormatError:
+        return None
+    return case.input[slice(*spans[0])] if spans else None
 
 
 def _is_control(entry: bytes) -> bool:
@@ -120,11 +126,11 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     """Where the records, or the position, are not as they should be.
 
     After the valid records a consumer may have delivered the first records of a
-    batch that then turned out to be broken, and before an error it may have
-    held some back: these are not compared.  Nor are those that one does not
-    deliver which never gets there.
+    batch that then turned out to be broken: of these the messages of a wrapper before
+    the damage are compared.  Those that it held back before an error are not, nor
+    those that one does not deliver which never gets there.
     """
-    expected, given = expected_records(case), consumed.records
+    expected, given = expected_records(case) + _before_damage(case), consumed.records
     if consumed.error is not None or consumed.stalled or case.expect.verdict == "invalid":
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
@@ -135,6 +141,14 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     if case.expect.verdict != "invalid" and consumed.error is None and not consumed.stalled:
         comparison.differences.extend(_misplaced(case, consumed))
     return comparison
+
+
+def _before_damage(case: Case) -> list[WireRecord]:
+    """The messages of a broken wrapper that a consumer may deliver, if their offsets go up."""
+    broken = _broken_entry(case) if case.expect.verdict == "invalid" else None
+    records = messages_before_damage(broken) if broken else ()
+    offsets = [position_after(case.expect.batches) - 1, *(record.offset for record in records)]
+    return list(map(to_wire_record, records)) if offsets == sorted(set(offsets)) else []
 
 
 def _misplaced(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:
