@@ -14,6 +14,7 @@ from kafka_conformance.testees.protocol import HelloReply, Refusal
 from kafka_corpus.case import Case, Expectation
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, Record, encode
+from kafka_records.checksum import checksum_v2
 from kafka_records.compression import compress
 from kafka_records.message import Message, encode_message
 
@@ -125,6 +126,23 @@ def test_messages_before_a_wrong_inner_checksum(offsets: tuple[int, ...], outcom
     verdict = judge(case("invalid", data=BROKEN_WRAPPER, kinds=("corrupt",)), ConsumedRecords(given, error=REFUSED))
 
     assert verdict.outcome == outcome, verdict.why
+
+
+# Two records, and a byte after them.
+LONG = encode(Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=5, records=WRAPPED[:2]))
+LONG = LONG[:8] + (len(LONG) - 11).to_bytes(4, "big") + LONG[12:] + b"\0"
+LONG = LONG[:17] + checksum_v2(LONG).to_bytes(4, "big") + LONG[21:]
+
+
+@pytest.mark.parametrize(("count", "outcome"), [(0, "agree"), (1, "agree"), (2, "wrong_error")])
+def test_a_record_that_kafka_holds_back(count: int, outcome: str) -> None:
+    """The last record of a batch with bytes after it is delivered before the error, and not by Kafka (HDR-14)."""
+    given = records(Batch(magic=2, base_offset=0, last_offset=1, max_timestamp=5, records=WRAPPED[:2]))[:count]
+
+    verdict = judge(case("invalid", data=LONG, kinds=("corrupt",)), ConsumedRecords(given, error=REFUSED))
+
+    assert verdict.outcome == outcome, verdict.why
+    assert count < 2 or verdict.why == "expected at most 1 before the error, got 2"
 
 
 HELLO = HelloReply(protocol=1, name="c", version="1", consumer=True)

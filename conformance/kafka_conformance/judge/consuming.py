@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from kafka_conformance.judge.before_damage import messages_before_damage
+from kafka_conformance.judge.before_damage import records_before_damage
 from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Difference, compare_records
 from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
@@ -126,11 +126,11 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     """Where the records, or the position, are not as they should be.
 
     After the valid records a consumer may have delivered the first records of a
-    batch that then turned out to be broken: of these the messages of a wrapper before
-    the damage are compared.  Those that it held back before an error are not, nor
+    batch that then turned out to be broken: these are compared as far as
+    `before_damage` knows them.  Those that it held back before an error are not, nor
     those that one does not deliver which never gets there.
     """
-    expected, given = expected_records(case) + _before_damage(case), consumed.records
+    expected, given = expected_records(case) + (before_damage(case) or []), consumed.records
     if consumed.error is not None or consumed.stalled or case.expect.verdict == "invalid":
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
@@ -143,12 +143,22 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     return comparison
 
 
-def _before_damage(case: Case) -> list[WireRecord]:
-    """The messages of a broken wrapper that a consumer may deliver, if their offsets go up."""
+def before_damage(case: Case) -> list[WireRecord] | None:
+    """The records of the first broken entry that a consumer may deliver; None if it is not known, or none goes up."""
     broken = _broken_entry(case) if case.expect.verdict == "invalid" else None
-    records = messages_before_damage(broken) if broken else ()
+    records = records_before_damage(broken) if broken else None
+    if records is None:
+        return None
     offsets = [position_after(case.expect.batches) - 1, *(record.offset for record in records)]
-    return list(map(to_wire_record, records)) if offsets == sorted(set(offsets)) else []
+    return list(map(to_wire_record, records)) if offsets == sorted(set(offsets)) else None
+
+
+def too_many_before_an_error(case: Case, consumed: ConsumedRecords) -> str:
+    """What a consumer delivered of a broken entry that Kafka's holds back, in words; empty if nothing."""
+    if consumed.error is None or (sound := before_damage(case)) is None:
+        return ""
+    most, given = len(expected_records(case)) + len(sound), len(consumed.records)
+    return f"expected at most {most} before the error, got {given}" if given > most else ""
 
 
 def _misplaced(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:

@@ -14,8 +14,9 @@ wrong_data       other data than is right, without a word: the worst
     memory           more memory, or more output, than it may take
     accepts_invalid  data for bytes that Kafka refuses
     rejects_valid    an error for bytes that Kafka takes
-    wrong_error      a refusal, rightly, but of another kind, or an exception
-                     that slipped out of the codec (`other`)
+    wrong_error      a refusal, rightly, but of another kind or after a record that
+                     Kafka holds back, or an exception that slipped out of the
+                     codec (`other`)
     lossy            the right data, of which a codec's API shows less (a header
                      key that is not UTF-8 made text), or a wish that a writer
                      did not follow without harm to the records
@@ -219,6 +220,8 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
         return AGREE
     if consumed.error is not None:
         verdict = _worse(verdict, _judge_error(case.expect, consumed.error))
+        if why := consuming.too_many_before_an_error(case, consumed):
+            verdict = _worse(verdict, Verdict("wrong_error", field="records.length", why=why))
     if consumed.stalled:
         return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))
     if consumed.error is not None:
