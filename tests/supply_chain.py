@@ -22,11 +22,10 @@ UNPINNED_ACTIONS: Final[dict[str, str]] = {}
 # npm packages whose install scripts run, with the reason; `npm rebuild NAME` in the recipe runs them.
 INSTALL_SCRIPTS: Final = {
     "lz4": "compiles the binding that kafkajs-lz4 needs; there is no build of it to download",
+    "snappy": "compiles the binding of an optional dependency of kafka-node, which users of no-kafka add, too",
 }
 # npm packages with install scripts that no build installs, with the reason.
-NOT_INSTALLED: Final = {
-    "snappy": "an optional dependency of kafka-node, left out by --omit=optional: it does not compile with Node 20",
-}
+NOT_INSTALLED: Final[dict[str, str]] = {}
 # Dependency files without a lock beside them, with the reason.
 UNLOCKED: Final = {
     "templates/rust/Cargo.toml": "a start for the reader, whose own Cargo.lock is written by the first build",

@@ -20,12 +20,17 @@ pytestmark = [pytest.mark.testees, pytest.mark.slow]
 CLIENTS = {
     "kafka-node": 1, "no-kafka": 0, "kafka-ts": 2, "kafka-rust": 0, "kafka-python-2": 2, "afkak": 0,
     "java-0.10": 1, "scala-consumer": 1, "optiopay-kafka": 2, "librdkafka-debian": 2,
+    "kafka-node-snappy": 1, "no-kafka-snappy": 0,
 }  # fmt: skip
 SLOW_BUILDS = {"cargo", "mvn"}
 # Clients that give no record of a damaged message and no error: they fetch it again and again.
 SILENT = {"afkak"}
 # Clients that compare no checksum by default.
-UNCHECKED = {"kafka-node", "no-kafka", "kafka-ts", "kafka-python-2", "scala-consumer", "librdkafka-debian"}
+UNCHECKED = {
+    "kafka-node", "kafka-node-snappy", "no-kafka", "no-kafka-snappy", "kafka-ts", "kafka-python-2", "scala-consumer",
+    "librdkafka-debian",
+}  # fmt: skip
+SNAPPY = ("kafka-node", "no-kafka")
 
 
 def two_records(magic: int) -> bytes:
@@ -84,3 +89,31 @@ def test_damage_is_reported_by_those_that_compare_checksums(client: tuple[str, S
     else:
         assert observed.error is not None
         assert b"value" not in [each.value for each in observed.records]
+
+
+@pytest.mark.parametrize("name", SNAPPY)
+def test_snappy_is_read_where_the_package_is_installed(name: str) -> None:
+    """A wrapper in snappy is read with the package snappy; without it kafka-node ends, and no-kafka gives no record."""
+    known = find_testee(f"{name}-snappy")
+    assert known is not None
+    if missing := known.missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    time = 1_700_000_000_123 if CLIENTS[name] else -1
+    kind = "create" if CLIENTS[name] else "none"
+    records = tuple(Record(offset, time, b"key", b"value") for offset in range(2))
+    wrapper = Batch(
+        magic=CLIENTS[name], compression="snappy", base_offset=0, last_offset=1, max_timestamp=time,
+        timestamp_type=kind, records=records,  # type: ignore[arg-type]
+    )  # fmt: skip
+    observed = [_observed(each, encode(wrapper)) for each in (f"{name}-snappy", name)]
+    delivered = [each.records if isinstance(each, ConsumedRecords) else () for each in observed]
+
+    assert [(each.offset, each.value) for each in delivered[0]] == [(0, b"value"), (1, b"value")]
+    assert not delivered[1]
+
+
+def _observed(name: str, data: bytes) -> object:
+    sandbox = Sandbox(connect(name))
+    (answered,) = sandbox.ask([CaseRequest(data)])
+    sandbox.close()
+    return answered.observation

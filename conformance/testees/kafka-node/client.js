@@ -11,8 +11,9 @@ const { Inbox, serveRecovery } = require('./application.cjs')
 const SHOWN = 12 << 20
 // Bytes are an option: by default keys and values are text.
 const OPTIONS = { fromOffset: true, autoCommit: false, encoding: 'buffer', keyEncoding: 'buffer' }
-// snappy is an optional dependency, whose newest fitting release does not build any more; others it does not have.
-const ATTRIBUTES = { none: 0, gzip: 1 }
+// snappy is an optional dependency, which kafka-node-snappy has; others kafka-node does not have.
+const SNAPPY = process.argv[2] === 'snappy'
+const ATTRIBUTES = SNAPPY ? { none: 0, gzip: 1, snappy: 2 } : { none: 0, gzip: 1 }
 
 const producers = new Map()
 
@@ -25,11 +26,12 @@ async function answer(request) {
 }
 
 function hello() {
+  if (SNAPPY) require('snappy') // kafka-node goes on without it, and this testee ends with Node's message
   // It fetches and produces with version 2 at most.
   const able = { magics: [0, 1], compressions: Object.keys(ATTRIBUTES) }
   return {
     protocol: 1,
-    name: 'kafka-node',
+    name: SNAPPY ? 'kafka-node-snappy' : 'kafka-node',
     version,
     language: 'javascript',
     runtime: `node ${process.versions.node}`,

@@ -2,7 +2,7 @@
 // Reads and writes with no-kafka's own SimpleConsumer and Producer. The requests are those of
 // kafka_conformance/process/client_testee.py.
 
-const { COMPRESSION_GZIP, COMPRESSION_NONE, Producer, SimpleConsumer } = require('no-kafka')
+const { COMPRESSION_GZIP, COMPRESSION_NONE, COMPRESSION_SNAPPY, Producer, SimpleConsumer } = require('no-kafka')
 const { version } = require('no-kafka/package.json')
 const { Skipped, bytes, refusal, serve } = require('./lines.cjs')
 const { Inbox, serveRecovery } = require('./application.cjs')
@@ -11,8 +11,13 @@ const { Inbox, serveRecovery } = require('./application.cjs')
 const SHOWN = 12 << 20
 // It fetches again at once, where the default waits a second.
 const IDLE = 1
-// snappy is a package that users add.
-const CODECS = { none: COMPRESSION_NONE, gzip: COMPRESSION_GZIP }
+// snappy is a package that users add: no-kafka-snappy has it.
+const SNAPPY = process.argv[2] === 'snappy'
+const CODECS = {
+  none: COMPRESSION_NONE,
+  gzip: COMPRESSION_GZIP,
+  ...(SNAPPY ? { snappy: COMPRESSION_SNAPPY } : {}),
+}
 // It logs this and still hands the set to the handler, with `undefined` in place of the message.
 const HANDED_ON = 'Failed to decompress message at'
 const HANDLER_FAILED = 'Handler for'
@@ -28,11 +33,12 @@ async function answer(request) {
 }
 
 function hello() {
+  if (SNAPPY) require('snappy') // no-kafka goes on without it, and this testee ends with Node's message
   // It fetches with version 0, and produces with version 1: both are of v0 only.
   const able = { magics: [0], compressions: Object.keys(CODECS) }
   return {
     protocol: 1,
-    name: 'no-kafka',
+    name: SNAPPY ? 'no-kafka-snappy' : 'no-kafka',
     version,
     language: 'javascript',
     runtime: `node ${process.versions.node}`,
