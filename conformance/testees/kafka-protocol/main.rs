@@ -191,9 +191,6 @@ fn records(batch: &Value) -> Result<Vec<Record>, Outcome> {
     if given.is_empty() {
         return skip("there is no batch without a record to carry its header");
     }
-    if !batch["delete_horizon"].is_null() {
-        return skip("a delete horizon is a flag without a time");
-    }
     let first: i64 = integer(&given[0], "offset", 0)?;
     let base: i64 = integer(batch, "base_offset", first)?;
     given.iter().map(|each| to_record(batch, base, each)).collect()
@@ -210,7 +207,8 @@ fn to_record(batch: &Value, base_offset: i64, given: &Value) -> Result<Record, O
     let mut record = Record {
         transactional: batch["transactional"].as_bool().unwrap_or(false),
         control: batch["control"].as_bool().unwrap_or(false),
-        delete_horizon: false,
+        // A record has the flag, and nothing has the time.
+        delete_horizon: !batch["delete_horizon"].is_null(),
         partition_leader_epoch: integer(batch, "partition_leader_epoch", -1)?,
         producer_id: integer(batch, "producer_id", -1)?,
         producer_epoch: integer(batch, "producer_epoch", -1)?,

@@ -156,7 +156,7 @@ def wanted(batch: dict[str, Any]) -> NewRecordBatch:
         raise Skipped("kio writes no batch without records")
     if batch.get("delete_horizon") is not None:
         raise Skipped("kio takes the first record's timestamp as the base, so it writes no delete horizon")
-    if (batch["base_offset"], batch["last_offset"]) != (records[0]["offset"], records[-1]["offset"]):
+    if (batch["base_offset"], batch["last_offset"]) != (records[0]["offset"], max(each["offset"] for each in records)):
         raise Skipped("kio takes the first and the last offset from the records")
     if batch.get("timestamp_type") == "append" or batch.get("max_timestamp") != max(r["timestamp"] for r in records):
         raise Skipped("kio takes the largest timestamp from the records, as CreateTime")
