@@ -1,17 +1,18 @@
-"""Logs with one damaged batch, or with none and a consumer that begins inside of a batch, for the table of recovery."""
+"""Logs with one damaged batch, for the table of recovery; `odd_offsets` has those with other offsets or positions."""
 
 from __future__ import annotations
 
 import gzip
+import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from kafka_brokers.fake_broker import Tape, end_record
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_legacy, checksum_v2
-from kafka_records.constants import MAGIC_VALUE_V1, NO_TIMESTAMP
+from kafka_records.constants import MAGIC_VALUE_V2, NO_TIMESTAMP
 from kafka_records.layout import ENTRY
 from kafka_records.varint import encode_varint
 
@@ -50,8 +51,13 @@ class DamagedLog:
 
     @property
     def first_bad(self) -> int:
-        """The first offset of the damaged batch."""
-        return min(self.inside)
+        """The first offset of the damaged batch; of one without records, its own."""
+        return min(self.inside, default=self.past - 1)
+
+    @property
+    def last(self) -> int:
+        """The last offset before the end record."""
+        return self.pieces[-1].last
 
 
 class LogTape(Tape):
@@ -59,8 +65,8 @@ class LogTape(Tape):
 
     def __init__(self, log: DamagedLog) -> None:
         super().__init__(b"")
-        last = log.pieces[-1].last
-        self._pieces = (*log.pieces, LogPiece(last + 1, end_record(last + 1, log.magic)))
+        end = log.last + 1
+        self._pieces = (*log.pieces, LogPiece(end, end_record(end, log.magic)))
         self.fetches: list[tuple[float, int]] = []
 
     @property
@@ -69,18 +75,23 @@ class LogTape(Tape):
         return self._pieces[-1].last + 1
 
     def read(self, offset: int, magic: int, room: int = 0) -> bytes:
-        """The bytes from the batch that holds *offset* on: that batch whole, others up to the size of a fetch."""
-        del magic, room
+        """The bytes from the batch that holds *offset* on: that batch whole, others up to the size of a fetch.
+
+        Fetches that know no batches, but old messages only, get no more than their *room*, also of the first message.
+        """
         left = [piece.data for piece in self._pieces if piece.last >= offset]
         self.fetches.append((time.monotonic(), offset))
-        return b"".join(left)[: max(FETCH_BYTES, len(left[0]))] if left else b""
+        size = max(FETCH_BYTES, len(left[0])) if left else 0
+        return b"".join(left)[: size if magic == MAGIC_VALUE_V2 else min(size, room)]
 
 
-def _value(offset: int) -> bytes:
+def value_of(offset: int) -> bytes:
+    """The value of the record at *offset*, in all logs."""
     return f"record {offset}".encode()
 
 
-def _batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
+def batch_of(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
+    """A batch, or old messages, with *values* from the offset *first* on."""
     records = [
         Record(first + at, 1_700_000_000_000 + at if magic else NO_TIMESTAMP, f"key {first + at}".encode(), value)
         for at, value in enumerate(values)
@@ -96,8 +107,9 @@ def _batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str
     )
 
 
-def _three(first: int, magic: int = 2, compression: str = "none") -> Batch:
-    return _batch(first, [_value(offset) for offset in range(first, first + 3)], magic, compression)
+def three(first: int, magic: int = 2, compression: str = "none") -> Batch:
+    """Three records from the offset *first* on."""
+    return batch_of(first, [value_of(offset) for offset in range(first, first + 3)], magic, compression)
 
 
 def with_checksum(data: bytes) -> bytes:
@@ -105,22 +117,25 @@ def with_checksum(data: bytes) -> bytes:
     return data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
 
 
-def _with_legacy_checksum(data: bytes) -> bytes:
+def with_legacy_checksum(data: bytes) -> bytes:
+    """An old message with the checksum that its bytes have."""
     return data[:12] + checksum_legacy(data).to_bytes(4, "big") + data[16:]
 
 
-def _with_size(data: bytes) -> bytes:
+def with_size(data: bytes) -> bytes:
+    """An entry with the size that it has."""
     return data[:8] + (len(data) - ENTRY.size).to_bytes(4, "big") + data[12:]
 
 
-def _put(data: bytes, at: int, value: bytes) -> bytes:
+def put(data: bytes, at: int, value: bytes) -> bytes:
+    """The bytes *data* with *value* at the position *at*."""
     return data[:at] + value + data[at + len(value) :]
 
 
-def _flip(data: bytes, offset: int) -> bytes:
+def flipped(data: bytes, offset: int) -> bytes:
     """One bit flipped in the value of the record at *offset*."""
-    at = data.index(_value(offset))
-    return _put(data, at, bytes([data[at] ^ 1]))
+    at = data.index(value_of(offset))
+    return put(data, at, bytes([data[at] ^ 1]))
 
 
 # Positions in a v2 batch: magic, the attributes' low byte, the record count, the first record.
@@ -132,65 +147,66 @@ RECORDS_AT: Final = 61
 VALUE_AT: Final = {0: 26, 1: 34}
 
 
-def _v2_log(bad: bytes, last_served: int = 11, **more: Any) -> DamagedLog:
-    pieces = [LogPiece(first + 2, encode(_three(first))) for first in (0, 3, 6)]
-    pieces.append(LogPiece(last_served, bad))
-    pieces += [LogPiece(first + 2, encode(_three(first))) for first in (12, 15, 18)]
-    good = {offset: _value(offset) for offset in (*range(9), *range(12, 21))}
-    inside = {offset: _value(offset) for offset in (9, 10, 11)}
-    return DamagedLog(tuple(pieces), good, inside, past=12, magic=2, **more)
+def sound_batches(*firsts: int) -> tuple[LogPiece, ...]:
+    """Batches of three records without damage, from each of these offsets on."""
+    return tuple(LogPiece(first + 2, encode(three(first))) for first in firsts)
 
 
-def _old_messages(magic: int) -> list[LogPiece]:
-    return [LogPiece(offset, encode(_batch(offset, [_value(offset)], magic))) for offset in range(21)]
+def v2_log(bad: bytes, offsets: Sequence[int] = (9, 10, 11), **more: Any) -> DamagedLog:
+    """Three good batches, the *bad* one with records at *offsets*, and three good ones."""
+    past = offsets[-1] + 1
+    pieces = (*sound_batches(0, 3, 6), LogPiece(past - 1, bad), *sound_batches(past, past + 3, past + 6))
+    good = {offset: value_of(offset) for offset in (*range(9), *range(past, past + 9))}
+    inside = {offset: value_of(offset) for offset in offsets}
+    return DamagedLog(pieces, good, inside, past=past, magic=2, **more)
+
+
+def old_messages(magic: int, offsets: Iterable[int]) -> tuple[LogPiece, ...]:
+    """Old messages without damage at these *offsets*."""
+    return tuple(LogPiece(offset, encode(batch_of(offset, [value_of(offset)], magic))) for offset in offsets)
+
+
+def old_log(magic: int, bad: LogPiece, inside: Mapping[int, bytes], **more: Any) -> DamagedLog:
+    """Old messages at the offsets 0 to 20, with *bad* in place of those that are *inside* of it."""
+    first, past = min(inside), max(inside) + 1
+    pieces = (*old_messages(magic, range(first)), bad, *old_messages(magic, range(past, 21)))
+    good = {offset: value_of(offset) for offset in range(21) if offset not in inside}
+    return DamagedLog(pieces, good, inside, past=past, magic=magic, **more)
+
+
+def wrapper(magic: int, values: Mapping[int, bytes], damage: Callable[[bytes], bytes] = bytes) -> bytes:
+    """A gzip wrapper of old messages, whose content *damage* changes; those of v1 have relative offsets."""
+    first = min(values)
+    inner = {offset - first if magic else offset: value for offset, value in values.items()}
+    plain = b"".join(encode(batch_of(offset, [value], magic)) for offset, value in inner.items())
+    whole, value_at = encode(batch_of(first, list(values.values()), magic, "gzip")), VALUE_AT[magic]
+    packed = damage(gzip.compress(plain, mtime=0))
+    data = whole[:value_at] + packed
+    data = put(data, value_at - 4, len(packed).to_bytes(4, "big"))
+    return with_legacy_checksum(with_size(data))
+
+
+def wrapped(magic: int, damage: Callable[[bytes], bytes] = bytes, **more: Any) -> DamagedLog:
+    """Old messages, and offsets 9 to 11 in a wrapper, whose content *damage* changes."""
+    inside = {offset: value_of(offset) for offset in (9, 10, 11)}
+    return old_log(magic, LogPiece(11, wrapper(magic, inside, damage)), inside, **more)
 
 
 def _wrong_crc() -> DamagedLog:
-    return _v2_log(_flip(encode(_three(9)), 10))
+    return v2_log(flipped(encode(three(9)), 10))
 
 
 def _wrong_crc_v1(magic: int = 1) -> DamagedLog:
-    pieces = _old_messages(magic)
-    pieces[10] = LogPiece(10, _flip(pieces[10].data, 10))
-    good = {offset: _value(offset) for offset in range(21) if offset != 10}
-    return DamagedLog(tuple(pieces), good, {10: _value(10)}, past=11, magic=magic)
-
-
-def _wrapped(magic: int, damage: Callable[[bytes], bytes], **more: Any) -> DamagedLog:
-    """Old messages, and offsets 9 to 11 compressed, whose content *damage* changes."""
-    first = 0 if magic else 9  # a wrapper of v1 has relative offsets
-    plain = b"".join(encode(_batch(first + at, [_value(9 + at)], magic)) for at in range(3))
-    whole, value_at = encode(_three(9, magic, compression="gzip")), VALUE_AT[magic]
-    packed = damage(gzip.compress(plain, mtime=0))
-    data = whole[:value_at] + packed
-    data = _put(data, value_at - 4, len(packed).to_bytes(4, "big"))
-    pieces = _old_messages(magic)
-    wrapper = LogPiece(11, _with_legacy_checksum(_with_size(data)))
-    good = {offset: _value(offset) for offset in range(21) if offset not in (9, 10, 11)}
-    inside = {offset: _value(offset) for offset in (9, 10, 11)}
-    return DamagedLog((*pieces[:9], wrapper, *pieces[12:]), good, inside, past=12, magic=magic, **more)
+    (message,) = old_messages(magic, (10,))
+    return old_log(magic, LogPiece(10, flipped(message.data, 10)), {10: value_of(10)})
 
 
 def _wrong_inner_crc_v1(magic: int = 1) -> DamagedLog:
-    return _wrapped(magic, lambda packed: gzip.compress(_flip(gzip.decompress(packed), 10), mtime=0))
+    return wrapped(magic, lambda packed: gzip.compress(flipped(gzip.decompress(packed), 10), mtime=0))
 
 
 def _broken_gzip_v1(magic: int = 1) -> DamagedLog:
-    return _wrapped(magic, _garbage)
-
-
-def _from(start: int, log: DamagedLog) -> DamagedLog:
-    """The *log* for a consumer that begins at *start*, as after a restart."""
-    good, inside = ({at: value for at, value in each.items() if at >= start} for each in (log.good, log.inside))
-    return replace(log, good=good, inside=inside, start=start)
-
-
-def _middle_of_batch() -> DamagedLog:
-    return _from(10, _v2_log(encode(_three(9, compression="gzip")), readable=True))
-
-
-def _middle_of_wrapper(magic: int = 1) -> DamagedLog:
-    return _from(10, _wrapped(magic, bytes, readable=True))
+    return wrapped(magic, _garbage)
 
 
 def _garbage(data: bytes) -> bytes:
@@ -199,43 +215,47 @@ def _garbage(data: bytes) -> bytes:
 
 
 def _broken_compression(name: str) -> DamagedLog:
-    whole = encode(_three(9, compression=name))
-    return _v2_log(with_checksum(whole[:RECORDS_AT] + _garbage(whole[RECORDS_AT:])))
+    whole = encode(three(9, compression=name))
+    return v2_log(with_checksum(whole[:RECORDS_AT] + _garbage(whole[RECORDS_AT:])))
 
 
 def _unknown_magic() -> DamagedLog:
-    return _v2_log(_put(encode(_three(9)), MAGIC_AT, b"\3"))
+    return v2_log(put(encode(three(9)), MAGIC_AT, b"\3"))
+
+
+def _unknown_magic_of_one() -> DamagedLog:
+    return v2_log(put(encode(batch_of(9, [value_of(9)])), MAGIC_AT, b"\3"), (9,))
 
 
 def _unknown_compression() -> DamagedLog:
-    return _v2_log(with_checksum(_put(encode(_three(9)), ATTRIBUTES_AT, b"\6")))
+    return v2_log(with_checksum(put(encode(three(9)), ATTRIBUTES_AT, b"\6")))
 
 
 def _record_length() -> DamagedLog:
     """The second record claims 1,000 bytes."""
-    whole = encode(_three(9))
+    whole = encode(three(9))
     at = RECORDS_AT + 1 + whole[RECORDS_AT] // 2
     data = whole[:at] + encode_varint(1000) + whole[at + 1 :]
-    return _v2_log(with_checksum(_with_size(data)))
+    return v2_log(with_checksum(with_size(data)))
 
 
 def _record_count() -> DamagedLog:
     """The header claims five records and has three."""
-    return _v2_log(with_checksum(_put(encode(_three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
+    return v2_log(with_checksum(put(encode(three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
 
 
 def _short_length() -> DamagedLog:
-    return _v2_log(_put(encode(_three(9)), 8, (10).to_bytes(4, "big")))
+    return v2_log(put(encode(three(9)), 8, (10).to_bytes(4, "big")))
 
 
 def _huge_length() -> DamagedLog:
-    return _v2_log(_put(encode(_three(9)), 8, (1 << 30).to_bytes(4, "big")))
+    return v2_log(put(encode(three(9)), 8, (1 << 30).to_bytes(4, "big")))
 
 
 def _hole() -> DamagedLog:
     """Twenty bytes are missing in the middle."""
-    whole = encode(_three(9))
-    return _v2_log(whole[:70] + whole[90:])
+    whole = encode(three(9))
+    return v2_log(whole[:70] + whole[90:])
 
 
 class _CutTape(LogTape):
@@ -251,40 +271,59 @@ CUT_MARK: Final = b"\0 end of a segment \0"
 
 
 def _cut() -> DamagedLog:
-    return _v2_log(encode(_three(9))[:-20] + CUT_MARK)
+    return v2_log(encode(three(9))[:-20] + CUT_MARK)
 
 
 def _oversized() -> DamagedLog:
-    values = [_value(9), b"x" * (3 << 20), _value(11)]
-    log = _v2_log(encode(_batch(9, values)), readable=True)
+    values = [value_of(9), b"x" * (3 << 20), value_of(11)]
+    log = v2_log(encode(batch_of(9, values)), readable=True)
     return replace(log, inside={9: values[0], 10: values[1], 11: values[2]})
 
 
+def _oversized_wrapper(magic: int = 1) -> DamagedLog:
+    """A wrapper with a value of 3 MiB that no compressor makes smaller."""
+    inside = {9: value_of(9), 10: random.Random(9).randbytes(3 << 20), 11: value_of(11)}
+    return old_log(magic, LogPiece(11, wrapper(magic, inside)), inside, readable=True)
+
+
+def _short_size(magic: int = 1) -> DamagedLog:
+    """Offset 10, a size of 4 and four bytes end a segment."""
+    entry = (10).to_bytes(8, "big") + (4).to_bytes(4, "big") + bytes(4)
+    return old_log(magic, LogPiece(10, entry + CUT_MARK), {10: value_of(10)})
+
+
+def _broken_marker() -> DamagedLog:
+    """The commit marker of a transaction, at offset 9, has no value."""
+    marker = Record(9, 1_700_000_000_000, COMMIT_KEY, None)
+    batch = replace(batch_of(9, [b""]), producer_id=7, producer_epoch=0, transactional=True, control=True)
+    log = v2_log(encode(replace(batch, records=(marker,))), (9,), readable=True)
+    return replace(log, inside={})
+
+
+# Version 0, type 1.
+COMMIT_KEY: Final = bytes((0, 0, 0, 1))
+
 # The log of each row; those of old messages take their magic.
-LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
+DAMAGES: Final[Mapping[str, Callable[..., DamagedLog]]] = {
     "wrong-crc": _wrong_crc,
     "wrong-crc-v1": _wrong_crc_v1,
     "wrong-inner-crc-v1": _wrong_inner_crc_v1,
     "unknown-magic": _unknown_magic,
+    "unknown-magic-of-one": _unknown_magic_of_one,
     "unknown-compression": _unknown_compression,
     "broken-gzip": lambda: _broken_compression("gzip"),
     "broken-gzip-v1": _broken_gzip_v1,
     "record-length": _record_length,
     "record-count": _record_count,
     "short-length": _short_length,
+    "short-size-v1": _short_size,
     "huge-length": _huge_length,
     "missing-bytes": _hole,
     "cut-segment": _cut,
+    "broken-marker": _broken_marker,
     "oversized": _oversized,
-    "middle-of-batch": _middle_of_batch,
-    "middle-of-wrapper": _middle_of_wrapper,
+    "oversized-v1": _oversized_wrapper,
 }
-
-
-def log_for(row: str, newest_magic: int = MAGIC_VALUE_V1) -> DamagedLog:
-    """The log of *row*; old messages have *newest_magic* if a client reads nothing newer."""
-    log = LOGS[row]()
-    return LOGS[row](newest_magic) if log.magic == MAGIC_VALUE_V1 and newest_magic < MAGIC_VALUE_V1 else log
 
 
 def tape_of(log: DamagedLog) -> LogTape:

@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from tempfile import TemporaryFile
@@ -39,12 +39,14 @@ import msgspec
 
 from kafka_brokers.fake_broker import END, GROUP_VERSIONS, FakeBroker
 from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
-from kafka_conformance.edges.damaged_logs import DamagedLog, log_for, tape_of
+from kafka_conformance.edges.damaged_logs import DAMAGES, DamagedLog, tape_of
+from kafka_conformance.edges.odd_offsets import ODD_OFFSETS
 from kafka_conformance.edges.running import CannotRunEdges
 from kafka_conformance.process.fetch_client import client_environment
 from kafka_conformance.testees import client_parts
 from kafka_conformance.testees.connection import CannotRun, import_path
 from kafka_conformance.testees.known import by_name, find_testee
+from kafka_records.constants import MAGIC_VALUE_V1, MAGIC_VALUE_V2
 
 # Python clients by name: module and class of the application that runs in a child of ours.
 MODULES: Final = {
@@ -74,6 +76,8 @@ COLUMNS: Final = (
 NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client", "kafka-ts")
 # Clients that read nothing but message sets, with the newest magic of them.
 ONLY_OLD_MESSAGES: Final[Mapping[str, int]] = {"kafka-node": 1, "no-kafka": 0, "kafka-rust": 0}
+# The log of each row, in the order of the table.
+LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {**DAMAGES, **ODD_OFFSETS}
 TOPIC: Final = "recovery"
 # For so long fetches are counted, from the first error or the last record on.
 COUNTED_SECONDS: Final = 10.0
@@ -88,6 +92,12 @@ GRACE_SECONDS: Final = 15.0
 HOT: Final = 100
 MAX_LINE: Final = 1 << 23
 MAX_ERRORS: Final = 5
+
+
+def log_for(row: str, newest_magic: int = MAGIC_VALUE_V1) -> DamagedLog:
+    """The log of *row*; old messages have *newest_magic* if a client reads nothing newer."""
+    log = LOGS[row]()
+    return LOGS[row](newest_magic) if log.magic == MAGIC_VALUE_V1 and newest_magic < MAGIC_VALUE_V1 else log
 
 
 # ---- runs ----
@@ -239,6 +249,7 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
         before, after: good offsets before and after the damage that were not delivered.
         below: offsets that were delivered though the consumer began after them.
         wrong: offsets that were delivered with another value than was written.
+        unknown: offsets that were delivered though no record has them, as that of a marker.
         inside: offsets of the damaged batch that were delivered as they were written.
         written: how many records the damaged batch had.
         twice: offsets that were delivered twice without a seek.
@@ -252,8 +263,8 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
         ending: of the run with seeks.
         polled_on: how the run without seeks ended; empty if there was no need for one.
         polled_past: whether good records after the damage came in that run.
-        passed_over: good offsets after the damage that the run without seeks fetched past and never delivered, though
-            it had ten seconds from the error on.
+        passed_over: good offsets that the run without seeks fetched past and never delivered, though it had ten seconds
+            from the error on.
         stderr: the last line of a process that crashed.
     """
 
@@ -261,6 +272,7 @@ class RecoveryFacts(msgspec.Struct, frozen=True, kw_only=True):
     after: list[int] = []
     below: list[int] = []
     wrong: list[int] = []
+    unknown: list[int] = []
     inside: list[int] = []
     written: int = 3
     twice: list[int] = []
@@ -292,6 +304,7 @@ def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun |
         after=[offset for offset in log.good if offset > log.first_bad and offset not in values],
         below=sorted({offset for offset, _ in both if offset < log.start}),
         wrong=sorted({offset for offset, value in both if offset in written and written[offset] != value}),
+        unknown=sorted({offset for offset, _ in both if log.start <= offset <= log.last and offset not in written}),
         inside=[offset for offset, value in log.inside.items() if values.get(offset) == value],
         written=len(log.inside),
         twice=sorted({*_twice(seeking), *(_twice(polling) if polling else ())}),
@@ -329,10 +342,10 @@ def _twice(run: ApplicationRun) -> Iterator[int]:
 
 
 def _passed_over(log: DamagedLog, run: ApplicationRun) -> list[int]:
-    """Good offsets after the damage, below the last fetch, that did not come."""
+    """Good offsets below the last fetch that did not come."""
     delivered = {offset for offset, _ in _delivered(run)}
     last = run.fetches[-1][1] if run.fetches else 0
-    return [offset for offset in log.good if log.past <= offset < last and offset not in delivered]
+    return [offset for offset in log.good if offset < last and offset not in delivered]
 
 
 def _names(errors: Sequence[Mapping[str, Any]], log: DamagedLog) -> list[str]:
@@ -366,6 +379,12 @@ def _fetches_while_stuck(log: DamagedLog, run: ApplicationRun) -> int:
 
 # Damage that no broker stores: kafka.log.LogValidator.validateRecord compares these checksums in a produce request.
 NOT_STORED: Final = "wrong-inner-crc-v1"
+# Rows with bytes that no broker makes or stores: it gives each record its offset, writes the markers, compares inner
+# checksums, refuses a last offset before the base offset, and has no entry of four bytes.
+HOSTILE_ROWS: Final = frozenset(
+    {"short-size-v1", "broken-marker", "damage-before-position", "batches-before-position", "batch-repeated",
+     "base-offset-minus-one", "last-offset-before-base", "wrapper-at-zero", "wrapper-at-its-first"}
+)  # fmt: skip
 
 
 def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
@@ -379,6 +398,8 @@ def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
         return "librdkafka compares checksums only with check.crcs=true, and documents that."
     if column == "aiokafka-client" and row in ("huge-length", "cut-segment"):
         return "aiokafka documents that `async for` logs such an error and does not raise it."
+    if row == "oversized-v1" and column in ONLY_OLD_MESSAGES and facts.error_count:
+        return "Fetch versions up to 2 bring a part of such a message (KIP-74): an error is the only sign."
     if row == NOT_STORED:
         return "Brokers compare the checksums of inner messages when they are produced, and store none like this."
     return ""
@@ -386,6 +407,11 @@ def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
 
 # Where Kafka's own consumer does what would be a finding: the outcome is INFO, of any client.
 YARDSTICK: Final = {"unknown-compression": "withholds good records", "record-count": "seek skips good records"}
+
+
+# The outcome of an error in place of records that are not damaged, and of records that come again.
+REFUSES: Final = "refuses good batch"
+TWICE: Final = "delivers twice"
 
 
 class RecoveryVerdict(NamedTuple):
@@ -397,19 +423,23 @@ class RecoveryVerdict(NamedTuple):
 
 
 def judge_recovery(
-    facts: RecoveryFacts, *, readable: bool = False, java: str = "", excuse: str = ""
+    facts: RecoveryFacts, *, readable: bool = False, hostile: bool = False, java: str = "", excuse: str = ""
 ) -> RecoveryVerdict:
     """The grade of *facts*: FAIL for lost, wrong or repeated records, HOSTILE for a process that ends or hangs.
 
-    *readable*: the batch is good, and is to be delivered; *java*: the outcome of Kafka's consumer where that is a
-    finding, too; *excuse*: why a FAIL is NON_STRICT.
+    *readable*: the batch is good, and is to be delivered; *hostile*: no broker makes the bytes, so that a FAIL is
+    HOSTILE, and an error in place of records, or records that come twice, NON_STRICT; *java*: the outcome of Kafka's
+    consumer where that is a finding, too; *excuse*: why a FAIL is NON_STRICT.
     """
-    judges = (_crash, _hang, _data, _stuck, *((_refused,) if readable else ()), _going_on)
+    of_good = (_another_value, _data, _stuck, _refused)
+    judges = (_crash, _hang, _offsets_below, *(of_good if readable else (_data, _stuck)), _going_on)
     verdict = next(filter(None, (judge(facts) for judge in judges)), None) or _good(facts, readable)
     if verdict.outcome == java:
         return RecoveryVerdict("INFO", verdict.outcome, f"{verdict.detail} Kafka's own consumer does the same.")
     if excuse and verdict.grade == "FAIL":
         return RecoveryVerdict("NON_STRICT", verdict.outcome, f"{verdict.detail} {excuse}")
+    if hostile and verdict.grade == "FAIL":
+        return verdict._replace(grade="NON_STRICT" if verdict.outcome in (REFUSES, TWICE) else "HOSTILE")
     return verdict
 
 
@@ -419,14 +449,33 @@ def _crash(facts: RecoveryFacts) -> RecoveryVerdict | None:
     return RecoveryVerdict("HOSTILE", "process ends", f"The process ends: {facts.stderr}.")
 
 
+def _offsets_below(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if not facts.below:
+        return None
+    if facts.below[0] < 0:
+        detail = f"Records came with the {_offsets(facts.below)}; no record has an offset below 0."
+        return RecoveryVerdict("FAIL", "delivers negative offsets", detail)
+    detail = f"The consumer began after {_offsets(facts.below)}, and delivers the same all over again."
+    return RecoveryVerdict("FAIL", "delivers below its position", detail)
+
+
+def _another_value(facts: RecoveryFacts) -> RecoveryVerdict | None:
+    if not facts.wrong:
+        return None
+    detail = f"{_offsets(facts.wrong)} came with another value, though nothing to deliver is damaged."
+    return RecoveryVerdict("FAIL", "delivers another value", detail)
+
+
 def _data(facts: RecoveryFacts) -> RecoveryVerdict | None:
-    if facts.below:
-        detail = f"The consumer began after {_offsets(facts.below)}, and delivers the same all over again."
-        return RecoveryVerdict("FAIL", "delivers below its position", detail)
     if facts.wrong:
         return RecoveryVerdict("FAIL", "delivers damaged value", f"{_offsets(facts.wrong)} came with another value.")
+    if facts.unknown:
+        return RecoveryVerdict("FAIL", "delivers unknown offsets", f"No record has the {_offsets(facts.unknown)}.")
     if facts.twice:
-        return RecoveryVerdict("FAIL", "delivers twice", f"{_offsets(facts.twice)} came twice without a seek.")
+        return RecoveryVerdict("FAIL", TWICE, f"{_offsets(facts.twice)} came twice without a seek.")
+    if facts.before and facts.error_count and facts.passed_over:
+        detail = f"After the error it goes on by itself, and {_offsets(facts.passed_over)} never came."
+        return RecoveryVerdict("FAIL", "error, loses good records", detail)
     if facts.before and facts.error_count:
         where = (
             f"At the first error the position is {facts.position}" if facts.position is not None else "An error comes"
@@ -461,10 +510,10 @@ def _stuck(facts: RecoveryFacts) -> RecoveryVerdict | None:
 
 
 def _refused(facts: RecoveryFacts) -> RecoveryVerdict | None:
-    """An error for a batch without damage."""
+    """An error for records without damage."""
     if not facts.error_count or len(facts.inside) == facts.written:
         return None
-    return RecoveryVerdict("FAIL", "refuses good batch", f"The batch is good, and an error comes: {facts.errors[0]}.")
+    return RecoveryVerdict("FAIL", REFUSES, f"The batch is good, and an error comes: {facts.errors[0]}.")
 
 
 def _going_on(facts: RecoveryFacts) -> RecoveryVerdict | None:
@@ -540,9 +589,9 @@ class RecoveryColumn:
         """Run the application on the log of *row*, and judge."""
         plain = self.name.partition("@")[0]
         log = log_for(row.id, ONLY_OLD_MESSAGES.get(plain, 1))
-        if log.magic == 1 and plain in NO_OLD_MESSAGES:
+        if log.magic < MAGIC_VALUE_V2 and plain in NO_OLD_MESSAGES:
             return EdgeCell(row=row.id, grade="not run", outcome="no old messages", detail="It reads v2 batches only.")
-        if log.magic == 2 and plain in ONLY_OLD_MESSAGES:
+        if log.magic == MAGIC_VALUE_V2 and plain in ONLY_OLD_MESSAGES:
             return EdgeCell(row=row.id, grade="not run", outcome="no v2 batches", detail="It reads old messages only.")
         seeking = run_application(self.argv, self.environment, log, seek=True)
         if seeking.ending == "hang" and plain in MODULES:
@@ -553,7 +602,8 @@ class RecoveryColumn:
             polling = run_application(self.argv, self.environment, log, seek=False)
         facts = facts_of(log, seeking, polling)
         java, excuse = YARDSTICK.get(row.id, ""), excuse_for(plain, row.id, facts)
-        verdict = judge_recovery(facts, readable=log.readable, java=java, excuse=excuse)
+        hostile = row.id in HOSTILE_ROWS
+        verdict = judge_recovery(facts, readable=log.readable, hostile=hostile, java=java, excuse=excuse)
         observed = msgspec.to_builtins(facts)
         return EdgeCell(
             row=row.id, grade=verdict.grade, outcome=verdict.outcome, detail=said(verdict.detail), observed=observed

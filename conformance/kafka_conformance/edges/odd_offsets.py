@@ -1,0 +1,118 @@
+"""Logs whose batches have other offsets than a broker gives them, and consumers that begin inside of a batch.
+
+No record in them is damaged that the consumer is to deliver.  What is right at each of them is what Kafka's consumer
+does (`CompletedFetch.nextFetchedRecord`): it delivers each record at its position or after it, by the offset that
+the record has, in the order of the bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from kafka_conformance.edges.damaged_logs import (
+    DamagedLog,
+    LogPiece,
+    batch_of,
+    flipped,
+    old_messages,
+    put,
+    sound_batches,
+    three,
+    v2_log,
+    value_of,
+    with_checksum,
+    wrapped,
+    wrapper,
+)
+from kafka_records import encode
+from kafka_records.constants import MAGIC_VALUE_V0
+
+# Where a v2 batch has the difference of its last offset and its base offset.
+LAST_DELTA_AT: Final = 23
+
+
+def _beginning_at(start: int, log: DamagedLog) -> DamagedLog:
+    """The *log* for a consumer that begins at *start*, as after a restart."""
+    good, inside = ({at: value for at, value in each.items() if at >= start} for each in (log.good, log.inside))
+    return replace(log, good=good, inside=inside, start=start)
+
+
+def _with_offset(entry: bytes, offset: int) -> bytes:
+    """No checksum covers the offset of an entry."""
+    return put(entry, 0, offset.to_bytes(8, "big", signed=True))
+
+
+def _middle_of_batch() -> DamagedLog:
+    return _beginning_at(10, v2_log(encode(three(9, compression="gzip")), readable=True))
+
+
+def _middle_of_wrapper(magic: int = 1) -> DamagedLog:
+    return _beginning_at(10, wrapped(magic, readable=True))
+
+
+def _damage_before_position(magic: int = 1) -> DamagedLog:
+    """The first message of the wrapper is damaged, and the consumer begins at the third."""
+
+    def damage(packed: bytes) -> bytes:
+        return gzip.compress(flipped(gzip.decompress(packed), 9), mtime=0)
+
+    return _beginning_at(11, wrapped(magic, damage, readable=True))
+
+
+def _batch_repeated() -> DamagedLog:
+    """Batches 0 to 2, 3 to 5, the same again, and 6 to 8."""
+    inside = {offset: value_of(offset) for offset in (3, 4, 5)}
+    good = {offset: value_of(offset) for offset in range(12) if offset not in inside}
+    return DamagedLog(sound_batches(0, 3, 3, 6, 9), good, inside, past=6, magic=2, readable=True)
+
+
+def _batches_before_position() -> DamagedLog:
+    """The consumer begins at 3, and a fetch from there brings batches 0 to 2 twice, and then 3 to 5."""
+    log = _batch_repeated()
+    before = tuple(LogPiece(5, piece.data) for piece in sound_batches(0, 0))
+    return _beginning_at(3, replace(log, pieces=(*before, *sound_batches(3, 6, 9))))
+
+
+def _base_offset_of_minus_one() -> DamagedLog:
+    """A batch with records at -1 and 0, and sound ones from 1 on."""
+    odd = LogPiece(0, encode(batch_of(-1, [value_of(-1), value_of(0)])))
+    good = {offset: value_of(offset) for offset in range(1, 10)}
+    return DamagedLog((odd, *sound_batches(1, 4, 7)), good, {0: value_of(0)}, past=1, magic=2, readable=True)
+
+
+def _last_offset_before_base() -> DamagedLog:
+    """The consumer begins at 9, with a batch of three records from there on, which names 8 as its last offset."""
+    delta = (-1).to_bytes(4, "big", signed=True)
+    return _beginning_at(9, v2_log(with_checksum(put(encode(three(9)), LAST_DELTA_AT, delta)), readable=True))
+
+
+def _wrapper_at_zero(magic: int = 1) -> DamagedLog:
+    """A wrapper with the offset 0 whose three messages have the offsets 0 to 2; messages from 3 on follow."""
+    inside = {offset: value_of(offset) for offset in range(3)}
+    good = {offset: value_of(offset) for offset in range(3, 21)}
+    pieces = (LogPiece(0, _with_offset(wrapper(magic, inside), 0)), *old_messages(magic, range(3, 21)))
+    return DamagedLog(pieces, good, inside, past=3, magic=magic, readable=True)
+
+
+def _wrapper_at_its_first() -> DamagedLog:
+    """A v0 wrapper of the messages 9 to 11 with the offset 9."""
+    log = wrapped(MAGIC_VALUE_V0, readable=True)
+    pieces = [LogPiece(11, _with_offset(each.data, 9)) if each.last == 11 else each for each in log.pieces]
+    return replace(log, pieces=tuple(pieces))
+
+
+# The log of each row; those of old messages take their magic, but for the one that is v0 in any case.
+ODD_OFFSETS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
+    "middle-of-batch": _middle_of_batch,
+    "middle-of-wrapper": _middle_of_wrapper,
+    "damage-before-position": _damage_before_position,
+    "batches-before-position": _batches_before_position,
+    "batch-repeated": _batch_repeated,
+    "base-offset-minus-one": _base_offset_of_minus_one,
+    "last-offset-before-base": _last_offset_before_base,
+    "wrapper-at-zero": _wrapper_at_zero,
+    "wrapper-at-its-first": _wrapper_at_its_first,
+}
