@@ -196,7 +196,7 @@ def _shape(batch: Batch) -> tuple[object, ...]:
 
 
 def _record_shape(record: Record) -> tuple[object, ...]:
-    headers = [(len(header.key), _size(header.value)) for header in record.headers]
+    headers = [(_size(header.key), _size(header.value)) for header in record.headers]
     return _size(record.key), _size(record.value), *headers
 
 

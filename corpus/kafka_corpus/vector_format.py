@@ -23,7 +23,7 @@ from kafka_corpus.wire import WireBatch, from_wire, to_wire
 from kafka_records import Batch, Kind
 
 SCHEMA_VERSION: Final = 1
-CORPUS_VERSION: Final = "1.1"
+CORPUS_VERSION: Final = "1.2"
 # Ids might change until 1.0 was frozen.
 UNRELEASED: Final = False
 

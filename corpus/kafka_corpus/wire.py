@@ -14,7 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from kafka_records import Batch, Header, Record
 
-WireHeader = tuple[bytes, bytes | None]
+# A key is null in what a writer has to refuse, and in what a reader made of broken bytes.
+WireHeader = tuple[bytes | None, bytes | None]
 
 
 class WireRecord(msgspec.Struct, omit_defaults=False, forbid_unknown_fields=False):

@@ -221,7 +221,7 @@ def check_producer_state(batch: Batch) -> None:
 
 
 def check_records(batch: Batch) -> None:
-    """MemoryRecordsBuilder#appendWithOffset (OFF-07, TIM-04)."""
+    """MemoryRecordsBuilder#appendWithOffset (OFF-07, TIM-04), and DefaultRecord#writeTo for header keys (REC-18)."""
     previous: int | None = None
     for index, record in enumerate(batch.records):
         path = f"records[{index}]"
@@ -230,6 +230,9 @@ def check_records(batch: Batch) -> None:
             raise unwritable("OFF-07", f"{path}.offset", message)
         if not NO_TIMESTAMP <= record.timestamp <= INT64_MAX:
             raise unwritable("TIM-04", f"{path}.timestamp", f"timestamp is {record.timestamp}")
+        for number, header in enumerate(record.headers):
+            if header.key is None:
+                raise unwritable("REC-18", f"{path}.headers[{number}].key", "a header key is null")
         previous = record.offset
 
 

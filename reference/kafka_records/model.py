@@ -22,9 +22,13 @@ from kafka_records.constants import (
 
 
 class Header(NamedTuple):
-    """A record header (KIP-82): key bytes that ought to be UTF-8, value or None."""
+    """A record header (KIP-82): key bytes that ought to be UTF-8, value or None.
 
-    key: bytes
+    A key of None is what no writer may write and no reader reads (REC-18): it can only be given to `encode`, which
+    refuses it.
+    """
+
+    key: bytes | None
     value: bytes | None
 
 

@@ -38,7 +38,7 @@ def test_all_read_the_same(name: str) -> None:
         + record.timestamp
         + len(record.key or b"")
         + len(record.value or b"")
-        + sum(len(header.key) + len(header.value or b"") for header in record.headers)
+        + sum(len(header.key or b"") + len(header.value or b"") for header in record.headers)
         for record in records
     )
 

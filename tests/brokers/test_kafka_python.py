@@ -57,7 +57,7 @@ def send(to: Any, topic: str, indexes: range) -> list[int]:
     sent = []
     for index in indexes:
         made = record(index)
-        headers = [(header.key.decode(), header.value) for header in made.headers]
+        headers = [((header.key or b"").decode(), header.value) for header in made.headers]
         sent.append(to.send(topic, made.value, made.key, headers=headers, partition=0, timestamp_ms=made.timestamp))
     to.flush(LIMIT)
     return [future.get(LIMIT).offset for future in sent]

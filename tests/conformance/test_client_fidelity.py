@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafka_brokers.fake_broker import END, GROUP_VERSIONS, FakeBroker
-from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Encoded, Refused
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded, Encoded, Refused, Skipped
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.known import connect, find_testee
@@ -234,6 +234,8 @@ PLAIN = {
 }
 # These read v1 as if it were v2, or not at all.
 NO_MIXED_LOGS = ("platformatic-kafka-client", "rskafka-client")
+# What becomes of a header key that is null; a string of Java's may be null, too.
+NULL_HEADER_KEYS = {"java-consumer": Refused, "platformatic-kafka-client": Encoded, "sarama-client": Encoded}
 NEVER_IDEMPOTENT = ("kafka-go-reader", "rskafka-client")
 
 
@@ -322,6 +324,14 @@ def test_producers_write_with_their_defaults(client: tuple[str, Sandbox]) -> Non
     (given,) = sandbox_answers(client[1], [_with_producer(wanted)])
     assert given.records == wanted.records
     assert (given.producer_id, given.producer_epoch, given.base_sequence) == (7, 3, 0)
+
+
+def test_a_null_header_key_is_handed_over_where_the_api_takes_one(client: tuple[str, Sandbox]) -> None:
+    """Keys of bytes may be null: what the library does with that is its own. Keys of text are never null."""
+    record = Record(0, TIMESTAMP, b"key", b"value", (Header(None, b"v"),))
+    (answered,) = client[1].ask([CaseRequest(to_wire(batch(records=(record,))))])
+
+    assert isinstance(answered.observation, NULL_HEADER_KEYS.get(client[0], Skipped))
 
 
 def _with_producer(wanted: Batch) -> Batch:

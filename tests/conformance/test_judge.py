@@ -58,7 +58,7 @@ def given_record(index: int, **fields: Any) -> WireBatch:
     return given(records=records)
 
 
-def headers(*pairs: tuple[bytes, bytes | None]) -> WireBatch:
+def headers(*pairs: tuple[bytes | None, bytes | None]) -> WireBatch:
     """BATCH with other headers in its first record."""
     return given_record(0, headers=list(pairs))
 
@@ -172,6 +172,14 @@ def test_keys_made_text_are_lossy(key: bytes) -> None:
 def test_a_key_that_is_text_must_be_right() -> None:
     """Where the key is UTF-8, a replacement character is wrong data."""
     assert judge(VALID, Decoded((headers(("�".encode(), None), (b"\xff", b"v")),))).outcome == "wrong_data"
+
+
+def test_a_null_key_is_no_empty_one() -> None:
+    """A header key of null is other data than an empty key."""
+    empty = decode_case("valid", replace(BATCH, records=(Record(0, 10, b"key", b"", (Header(b"", b"v"),)), RECORDS[1])))
+
+    assert judge(empty, Decoded((headers((b"", b"v")),))).outcome == "agree"
+    assert judge(empty, Decoded((headers((None, b"v")),))).outcome == "wrong_data"
 
 
 MIXED = (Header(b"a", b"1"), Header(b"b", b"2"), Header(b"a", b"3"))

@@ -20,6 +20,7 @@ REQUESTS = (
     '{"id":"7","op":"decode","data":"AAAA"}',
     '{"id":"7","op":"decode","many":["AAAA",""]}',
     '{"id":"8","op":"encode","batch":{"magic":2,"records":[]}}',
+    '{"id":"8","op":"encode","batch":{"records":[{"key":null,"headers":[[null,"AAAA"]]}]}}',
     '{"id":"9","op":"append","data":"AAAA","release":"4.4.0","api_version":7,"log_end_offset":0,"leader_epoch":0,'
     '"config":{"message.timestamp.type":"CreateTime"},"now_ms":1724709879130}',
 )

@@ -82,7 +82,8 @@ def test_round_trip() -> None:
     recipes = {id_ for id_ in left_out if isinstance(every[id_].input, Recipe)}
     assert recipes == {case.id for case in every.values() if isinstance(case.input, Recipe)}
     scenarios = {id_ for id_ in left_out if isinstance(every[id_].input, Scenario)}
-    assert left_out.keys() - recipes - scenarios == {"v2_encode.value_beyond_its_width[producer_id]"}
+    keyless = {id_ for id_ in left_out if left_out[id_] == "a header key is null"}
+    assert left_out.keys() - recipes - scenarios - keyless == {"v2_encode.value_beyond_its_width[producer_id]"}
 
 
 def test_facts_are_those_of_the_judge() -> None:

@@ -200,7 +200,8 @@ def corpus_records() -> Iterator[str]:
             continue
         for record in (record for batch in case.expect.batches for record in batch.records):
             key, value = ("null" if data is None else data.hex() for data in (record.key, record.value))
-            pairs = [f" {name.hex()}={'null' if data is None else data.hex()}" for name, data in record.headers]
+            headers = [(name or b"", data) for name, data in record.headers]
+            pairs = [f" {name.hex()}={'null' if data is None else data.hex()}" for name, data in headers]
             yield f"{case.id} {record.offset} {record.timestamp} {key} {value}{''.join(pairs)}"
 
 

@@ -170,5 +170,6 @@ def as_text(batch: WireBatch) -> WireBatch:
 
 def _record_as_text(record: WireRecord) -> WireRecord:
     assert record.headers is not UNSET
-    headers = [(SURROGATE.sub(REPLACED, key).decode(errors="replace").encode(), value) for key, value in record.headers]
+    given = [(key or b"", value) for key, value in record.headers]
+    headers = [(SURROGATE.sub(REPLACED, key).decode(errors="replace").encode(), value) for key, value in given]
     return replace(record, headers=headers)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_corpus.authoring.build import TIMESTAMP, put, raw_batch, raw_record, reseal
-from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 
 ThreeWays = Callable[[bytes], tuple[Batch, ...]]
 
@@ -220,6 +220,10 @@ def test_the_base_timestamp_is_the_first_records() -> None:
         (
             {"records": (RECORD._replace(timestamp=2**63),), "base_timestamp": 0},
             ("TIM-04", "batch.records[0].timestamp"),
+        ),
+        (
+            {"records": (RECORD._replace(headers=(Header(b"", None), Header(None, b"value"))),)},
+            ("REC-18", "batch.records[0].headers[1].key"),
         ),
         ({"base_offset": 2**63, "last_offset": 2**63, "records": ()}, ("HDR-02", "batch")),
         ({"producer_epoch": 2**15}, ("HDR-02", "batch")),

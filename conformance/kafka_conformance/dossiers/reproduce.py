@@ -196,10 +196,11 @@ def _encode(text: str, case: Case, places: Mapping[str, str], language: str) -> 
 
 @dataclass(frozen=True, slots=True)
 class Literals:
-    """How a language writes records down, each a format string: no bytes, some bytes, headers, a record."""
+    """How a language writes records down, each a format string: no bytes, bytes, header keys, headers, a record."""
 
     none: str
     some: str
+    key: str
     header: str
     headers: str
     no_headers: str
@@ -212,8 +213,9 @@ class Literals:
         key, value = self._text(record.key), self._text(record.value)
         return self.record.format(record.offset, record.timestamp, key, value, headers)
 
-    def _header(self, key: bytes, value: bytes | None) -> str:
-        return self.header.format(key.hex(), self._text(value), name=repr(key.decode(errors="replace")))
+    def _header(self, key: bytes | None, value: bytes | None) -> str:
+        written = self.none if key is None else self.key.format(key.hex(), name=repr(key.decode(errors="replace")))
+        return self.header.format(written, self._text(value))
 
     def _text(self, data: bytes | None) -> str:
         return self.none if data is None else self.some.format(data.hex())
@@ -221,23 +223,23 @@ class Literals:
 
 LITERALS: Final[Mapping[str, Literals]] = {
     "Python": Literals(
-        none="None", some="bytes.fromhex('{}')", header="({name}, {1})", headers="[{}]", no_headers="[]",
+        none="None", some="bytes.fromhex('{}')", key="{name}", header="({}, {})", headers="[{}]", no_headers="[]",
         record="    ({}, {}, {}, {}, {}),",
     ),
     "Go": Literals(
-        none="nil", some='unhex("{}")', header='{{unhex("{}"), {}}}', headers="[]header{{{}}}", no_headers="nil",
-        record="\t{{{}, {}, {}, {}, {}}},",
+        none="nil", some='unhex("{}")', key='unhex("{}")', header="{{{}, {}}}", headers="[]header{{{}}}",
+        no_headers="nil", record="\t{{{}, {}, {}, {}, {}}},",
     ),
     "Rust": Literals(
-        none="None", some='Some(unhex("{}"))', header='(unhex("{}"), {})', headers="vec![{}]", no_headers="vec![]",
-        record="        ({}, {}, {}, {}, {}),",
+        none="None", some='Some(unhex("{}"))', key='unhex("{}")', header="({}, {})", headers="vec![{}]",
+        no_headers="vec![]", record="        ({}, {}, {}, {}, {}),",
     ),
     "JavaScript": Literals(
-        none="null", some="unhex('{}')", header="[unhex('{}').toString(), {}]", headers="[{}]", no_headers="[]",
-        record="  {{ timestamp: {1}n, key: {2}, value: {3}, headers: {4} }},",
+        none="null", some="unhex('{}')", key="unhex('{}').toString()", header="[{}, {}]", headers="[{}]",
+        no_headers="[]", record="  {{ timestamp: {1}n, key: {2}, value: {3}, headers: {4} }},",
     ),
     "Java": Literals(
-        none="null", some='"{}"', header='header("{}", {})', headers=", {}", no_headers="",
+        none="null", some='"{}"', key='"{}"', header="header({}, {})", headers=", {}", no_headers="",
         record="        given({}L, {}L, {}, {}{}),",
     ),
 }  # fmt: skip

@@ -78,7 +78,7 @@ from kafka_corpus.scenario import (
     StepAnswer,
     WriteMarker,
 )
-from kafka_records import Batch, Record, RecordFormatError, decode, encode
+from kafka_records import Batch, Header, Record, RecordFormatError, decode, encode
 from kafka_records.layout import MAGIC_OFFSET
 from kafka_records.log import split_entries
 
@@ -290,7 +290,7 @@ def _goes_on(want: bytes, have: bytes, step: Fetch) -> bool:
 
 def _as_rebuilt(record: Record) -> Record:
     """Kafka replaces what is no UTF-8 in a header key when it rebuilds a batch; to keep it is no loss."""
-    headers = [header._replace(key=header.key.decode(errors="replace").encode()) for header in record.headers or ()]
+    headers = [Header(_as_text(header.key or b""), header.value) for header in record.headers or ()]
     return record._replace(headers=tuple(headers))
 
 
@@ -440,12 +440,13 @@ def _is_plain(batch: Batch) -> bool:
         and (batch.magic < MAGIC_OF_V2 or batch.base_offset == 0)
         and min(times, default=0) >= 0
         and (batch.magic < MAGIC_OF_V2 or batch.max_timestamp == max(times, default=-1))
-        and all(_is_text(header.key) for record in batch.records for header in record.headers)
+        and all(_as_text(header.key or b"") == header.key for record in batch.records for header in record.headers)
     )
 
 
-def _is_text(key: bytes) -> bool:
-    return key.decode(errors="replace").encode() == key
+def _as_text(key: bytes) -> bytes:
+    """*key* with what is no UTF-8 in it replaced."""
+    return key.decode(errors="replace").encode()
 
 
 def _stopped(observation: Observation, *, grade: Grade) -> CaseFinding:

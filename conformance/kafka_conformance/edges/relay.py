@@ -691,7 +691,7 @@ def is_odd(data: bytes, *, produced: bool) -> bool:
         batches = decode(data)
         same = b"".join(map(encode, batches)) == data
         # Header keys are texts in Kafka's API.
-        _ = [header.key.decode() for batch in batches for record in batch.records for header in record.headers]
+        _ = [(header.key or b"").decode() for batch in batches for record in batch.records for header in record.headers]
     except (RecordFormatError, ValueError, OverflowError):
         return True
     return not same or any(_is_odd(batch, produced=produced) for batch in batches)

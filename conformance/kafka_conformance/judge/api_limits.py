@@ -62,21 +62,23 @@ def _repeats_header_key(batch: Batch) -> bool:
 
 def _is_unsorted(batch: Batch) -> bool:
     """Whether a map that sorts its keys changes the order of the headers."""
-    keys = [[header.key for header in record.headers] for record in batch.records]
+    keys = [[header.key or b"" for header in record.headers] for record in batch.records]
     return any(each != sorted(each) for each in keys)
 
 
 def _splits_header_key(batch: Batch) -> bool:
     """Whether headers of one key are apart, or keys are numbers: a map by key puts those together and these first."""
     for record in batch.records:
-        keys = [header.key for header in record.headers]
+        keys = [header.key or b"" for header in record.headers]
         runs = sum(one != other for one, other in pairwise(keys)) + 1
         if (keys and runs > len(set(keys))) or any(key.isdigit() for key in keys):
             return True
     return False
 
 
-def _is_text(key: bytes) -> bool:
+def _is_text(key: bytes | None) -> bool:
+    if key is None:
+        return False
     try:
         key.decode()
     except UnicodeDecodeError:
@@ -84,7 +86,7 @@ def _is_text(key: bytes) -> bool:
     return True
 
 
-def _has_headers(test: Callable[[bytes, bytes | None], bool]) -> BatchLimit:
+def _has_headers(test: Callable[[bytes | None, bytes | None], bool]) -> BatchLimit:
     return lambda batch: any(test(*header) for record in batch.records for header in record.headers)
 
 

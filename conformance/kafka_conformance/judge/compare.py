@@ -121,12 +121,12 @@ def _struct(path: str, want: Any, have: Any, fields: Sequence[str], left_out: se
 
 def _headers(path: str, expected: Sequence[WireHeader], given: Sequence[WireHeader]) -> Iterator[Difference]:
     if list(expected) != list(given) and list(given) in (_by_key(expected), _sorted(expected), _as_object(expected)):
-        keys = [[key for key, _ in headers] for headers in (expected, given)]
+        keys = [[key or b"" for key, _ in headers] for headers in (expected, given)]
         yield Difference(path, b" ".join(keys[0]), b" ".join(keys[1]), lossy=True)
         return
     for index, (want, have) in enumerate(zip(expected, given, strict=False)):
         if want[0] != have[0]:
-            yield Difference(f"{path}[{index}].key", want[0], have[0], lossy=have[0] in _as_text(want[0]))
+            yield Difference(f"{path}[{index}].key", want[0], have[0], lossy=have[0] in _as_text(want[0] or b""))
         if want[1] != have[1]:
             yield Difference(f"{path}[{index}].value", want[1], have[1])
     if len(expected) != len(given):
@@ -141,18 +141,19 @@ def _by_key(headers: Sequence[WireHeader]) -> list[WireHeader]:
 
 def _sorted(headers: Sequence[WireHeader]) -> list[WireHeader]:
     """The headers as a sorted map shows them."""
-    return sorted(headers, key=lambda header: header[0])
+    return sorted(headers, key=lambda header: header[0] or b"")
 
 
 def _as_object(headers: Sequence[WireHeader]) -> list[WireHeader]:
     """The headers as an object of JavaScript shows them: keys that are numbers first, in order."""
     grouped = _by_key(headers)
     numbers = [header for header in grouped if _is_number(header[0])]
-    return sorted(numbers, key=lambda header: int(header[0])) + [each for each in grouped if not _is_number(each[0])]
+    rest = [header for header in grouped if not _is_number(header[0])]
+    return sorted(numbers, key=lambda header: int(header[0] or b"")) + rest
 
 
-def _is_number(key: bytes) -> bool:
-    return key.isdigit() and str(int(key)).encode() == key
+def _is_number(key: bytes | None) -> bool:
+    return key is not None and key.isdigit() and str(int(key)).encode() == key
 
 
 def _as_text(key: bytes) -> set[bytes]:

@@ -155,7 +155,7 @@ def is_plain_request(batch: Batch) -> bool:
 def _has_plain_headers(batch: Batch) -> bool:
     """Whether a map from text to bytes can hold the headers, also one that sorts its keys."""
     for record in batch.records:
-        keys = [header.key for header in record.headers]
+        keys = [header.key or b"" for header in record.headers]
         if len(set(keys)) < len(keys) or keys != sorted(keys) or any(header.value is None for header in record.headers):
             return False
         if any(not key.isascii() or not key.decode().isidentifier() for key in keys):

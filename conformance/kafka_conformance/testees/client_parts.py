@@ -192,8 +192,10 @@ def consumed(records: Iterable[Any], tape: Tape) -> CodecAnswer:
     return CodecAnswer(records=list(map(exposed_record, records)), next_offset=position, stalled=tape.stalled)
 
 
-def header_text(key: bytes) -> str:
-    """A header key as text.  Raises `NotDone` if it is not UTF-8."""
+def header_text(key: bytes | None) -> str:
+    """A header key as text.  Raises `NotDone` if it is not UTF-8, or null."""
+    if key is None:
+        raise NotDone("header keys are text in its API, and this one is null")
     try:
         return key.decode()
     except UnicodeDecodeError:

@@ -163,7 +163,7 @@ def _pretty(document: Any) -> bytes:
 
 
 def _reason_to_leave_out(case: Case) -> str:
-    """The reason not to package *case*: a recipe makes its bytes, or no type holds a number."""
+    """The reason not to package *case*: a recipe makes its bytes, or the types of the packages do not hold a value."""
     match case.input:
         case Recipe() as recipe:
             return f"its input is made by the recipe {_call(recipe.name, recipe.args)}"
@@ -172,6 +172,8 @@ def _reason_to_leave_out(case: Case) -> str:
             return f"a payload is made by the recipe {_call(made[0].name, made[0].args)}" if made else ""
         case Batch() as batch:
             wide = [name for name in _NUMBERS if not -(2**63) <= getattr(batch, name) < 2**63]
+            if any(header.key is None for record in batch.records for header in record.headers):
+                return "a header key is null"
             return f"{wide[0]} is beyond 64 bits" if wide else ""
     return ""
 

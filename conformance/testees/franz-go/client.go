@@ -45,6 +45,9 @@ func produceAll(asked *clientRequest) error {
 	if !ok {
 		return skipped("no codec " + name)
 	}
+	if asked.Batch.hasNullHeaderKey() {
+		return skipped("a header key is a string, which is never null")
+	}
 	options := []kgo.Opt{kgo.SeedBrokers(asked.Bootstrap), kgo.ProducerBatchCompression(codecs[name])}
 	if !asked.isIdempotent() {
 		options = append(options, kgo.DisableIdempotentWrite())

@@ -96,6 +96,7 @@ func expressible(wanted *batch) error {
 		{differs(wanted.Transactional, false), "a transactional batch by itself"},
 		{differs(wanted.Control, false), "a control batch"},
 		{wanted.DeleteHorizon != nil, "a delete horizon"},
+		{wanted.hasNullHeaderKey(), "a header key of null, as it is a string"},
 		{wanted.Compression == "zstd" && *wanted.Magic < 2, "zstd in old messages"},
 	}
 	for _, each := range others {

@@ -99,6 +99,18 @@ type record struct {
 	Headers   [][2][]byte `json:"headers"`
 }
 
+// hasNullHeaderKey is for codecs to which a header key is a string: nil would become an empty one.
+func (b *batch) hasNullHeaderKey() bool {
+	for _, each := range b.Records {
+		for _, header := range each.Headers {
+			if header[0] == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // skipped says why the codec cannot be asked.
 type skipped string
 

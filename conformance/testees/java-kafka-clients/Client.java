@@ -215,6 +215,8 @@ public final class Client {
 
     /** A header key is a String: bytes that are not UTF-8 would be written as others. */
     private static String text(JsonValue key) {
+        if (key.isNull())
+            return null;
         String text = new String(bytes(key), UTF_8);
         if (!Arrays.equals(text.getBytes(UTF_8), bytes(key)))
             throw new Skipped("to Java a header key is text, and this one is not UTF-8");

@@ -376,6 +376,8 @@ public final class Testee {
 
     /** Java's header key is a String, so bytes that are not UTF-8 would be written as others. */
     private static String headerKey(byte[] key) {
+        if (key == null)
+            return null;
         String text = new String(key, UTF_8);
         if (!Arrays.equals(text.getBytes(UTF_8), key))
             throw new Skipped("to Java a header key is text, and this one is not UTF-8");

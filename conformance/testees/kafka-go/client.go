@@ -39,6 +39,9 @@ func produceAll(asked *clientRequest) error {
 	if asked.isIdempotent() {
 		return skipped("a Writer is never idempotent")
 	}
+	if asked.Batch.hasNullHeaderKey() {
+		return skipped("a header key is a string, which is never null")
+	}
 	code, err := asked.Batch.codec()
 	if err != nil {
 		return err

@@ -112,6 +112,7 @@ func expressible(wanted *batch) error {
 		{differs(wanted.BaseOffset, 0), "a base offset other than 0"},
 		{differs(wanted.LastOffset, last), "an offset after the last record"},
 		{gaps, "gaps between offsets"},
+		{wanted.hasNullHeaderKey(), "a header key of null, as it is a string"},
 		{differs(wanted.PartitionLeaderEpoch, -1), "a partition leader epoch"},
 		{differs(wanted.ProducerID, -1) || differs(wanted.ProducerEpoch, -1) || differs(wanted.BaseSequence, -1), "a producer id"},
 		{wanted.TimestampType == "append", "LogAppendTime"},

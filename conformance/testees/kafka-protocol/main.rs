@@ -224,9 +224,8 @@ fn to_record(batch: &Value, base_offset: i64, given: &Value) -> Result<Record, O
         headers: Default::default(),
     };
     for header in given["headers"].as_array().map_or(&[][..], Vec::as_slice) {
-        let key = Bytes::from(bytes(&header[0]).unwrap_or_default());
-        let Ok(key) = StrBytes::try_from(key) else {
-            return skip("a header key is text, and this one is not UTF-8");
+        let Some(Ok(key)) = bytes(&header[0]).map(|key| StrBytes::try_from(Bytes::from(key))) else {
+            return skip("a header key is text, and this one is null or not UTF-8");
         };
         if record.headers.insert(key, bytes(&header[1]).map(Bytes::from)).is_some() {
             return skip("headers are a map, which holds no key twice");

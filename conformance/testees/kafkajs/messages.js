@@ -32,6 +32,7 @@ function message({ timestamp, key, value, headers = [] }) {
 function toObject(headers) {
   const found = new Map()
   for (const [key, value] of headers) {
+    if (key === null) throw new Skipped('a header key is text, and this one is null')
     const name = Buffer.from(key, 'base64').toString()
     if (!Buffer.from(name).equals(Buffer.from(key, 'base64')))
       throw new Skipped('a header key is text, and this one is not UTF-8')

@@ -107,16 +107,14 @@ def shown(batch: RecordBatch) -> dict[str, Any]:
 
 
 def shown_record(record: Record) -> dict[str, Any]:
-    """A record as the protocol has it, without its headers if one has a null key, which the protocol cannot say."""
-    shown = {
+    """A record as the protocol has it."""
+    return {
         "offset": record.offset,
         "timestamp": (record.timestamp - EPOCH) // MILLISECOND,
         "key": text(record.key),
         "value": text(record.value),
+        "headers": [[text(header.key), text(header.value)] for header in record.headers],
     }
-    if all(header.key is not None for header in record.headers):
-        shown["headers"] = [[text(header.key), text(header.value)] for header in record.headers]
-    return shown
 
 
 def kind(error: Exception) -> str:

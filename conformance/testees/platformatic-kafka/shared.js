@@ -22,12 +22,9 @@ export function message({ timestamp, key, value, headers = [] }, topic, partitio
   }
 }
 
-/**
- * The headers of a record. The protocol has no null for a key: where the package gives one, the headers of that record
- * are left out, as a value that cannot be shown.
- */
+/** The headers of a record: what is not there is undefined to the package. */
 export function shown(headers) {
-  return headers.some(([name]) => (name ?? null) === null) ? undefined : headers.map(([name, content]) => [name, content ?? null])
+  return headers.map(([name, content]) => [name ?? null, content ?? null])
 }
 
 /** By code; OUT_OF_BOUNDS is that of its buffers. What Node, WebAssembly or a codec throws has none of these. */

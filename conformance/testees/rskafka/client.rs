@@ -143,8 +143,8 @@ fn to_record(given: &Value) -> Result<Record, String> {
         Record { key: bytes(&given["key"]), value: bytes(&given["value"]), headers: Default::default(), timestamp };
     let mut last = String::new();
     for header in given["headers"].as_array().map_or(&[][..], Vec::as_slice) {
-        let key = String::from_utf8(bytes(&header[0]).unwrap_or_default());
-        let key = key.map_err(|_| "a header key is text, and this one is not UTF-8")?;
+        let key = bytes(&header[0]).and_then(|key| String::from_utf8(key).ok());
+        let key = key.ok_or("a header key is text, and this one is null or not UTF-8")?;
         let value = bytes(&header[1]).ok_or("to rskafka no header value is null")?;
         if !record.headers.is_empty() && key <= last {
             return Err("headers are a sorted map, which holds no key twice".into());

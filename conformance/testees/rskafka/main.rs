@@ -223,8 +223,8 @@ fn to_record(given: &Value, base_offset: i64, first_timestamp: i64) -> Result<Re
 }
 
 fn to_header(given: &Value) -> Result<RecordHeader, Unwritten> {
-    let Ok(key) = String::from_utf8(bytes(&given[0]).unwrap_or_default()) else {
-        return skip("a header key is text, and this one is not UTF-8");
+    let Some(Ok(key)) = bytes(&given[0]).map(String::from_utf8) else {
+        return skip("a header key is text, and this one is null or not UTF-8");
     };
     match bytes(&given[1]) {
         Some(value) => Ok(RecordHeader { key, value }),

@@ -220,7 +220,7 @@ def expected(*records: Record, **fields: Any) -> Batch:
     return Batch(**{**defaults, **fields})
 
 
-def raw_headers(headers: Iterable[tuple[bytes, bytes | None]]) -> bytes:
+def raw_headers(headers: Iterable[tuple[bytes | None, bytes | None]]) -> bytes:
     """v2 record headers end to end, without their count."""
     return b"".join(raw_header(key, value) for key, value in headers)
 

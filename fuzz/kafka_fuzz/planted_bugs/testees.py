@@ -351,7 +351,7 @@ def timestamps_of_32_bits(record: WireRecord) -> None:
 def keys_as_text(record: WireRecord) -> None:
     """Header keys are decoded as UTF-8 text."""
     assert isinstance(record.headers, list)
-    record.headers = [(key.decode(errors="replace").encode(), value) for key, value in record.headers]
+    record.headers = [((key or b"").decode(errors="replace").encode(), value) for key, value in record.headers]
 
 
 @planted_decoder("wrong_error")

@@ -390,7 +390,7 @@ class _Gathered:
                 len(record.headers),
                 len(record.key or b""),
                 len(record.value or b""),
-                sum(len(key) + len(value or b"") for key, value in record.headers),
+                sum(len(key or b"") + len(value or b"") for key, value in record.headers),
                 record.key is None,
                 record.value is None,
             )

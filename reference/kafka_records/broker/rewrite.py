@@ -153,6 +153,7 @@ def _timestamp_type(task: Task) -> TimestampType:
 
 def _written(header: Header) -> Header:
     """REC-22: a key has been a string of Java's in between."""
+    assert header.key is not None  # it was read
     return Header(java_utf8(header.key), header.value)
 
 

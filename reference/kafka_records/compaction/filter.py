@@ -113,6 +113,7 @@ def _encoded(batch: Batch) -> bytes:
 
 def _written(header: Header) -> Header:
     """REC-22, CLN-07: a key has been a string of Java's in between."""
+    assert header.key is not None  # it was read
     return Header(java_utf8(header.key), header.value)
 
 
