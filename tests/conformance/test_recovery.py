@@ -1,6 +1,6 @@
 """The table of recovery: damaged logs, the application, the judgement, and the results that are kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ import pytest
 
 from kafka_conformance import edges
 from kafka_conformance.edges import BadEdgesError, EdgeCell, EdgeHeader, EdgeRow, EdgeWriter, damaged_logs, recovery
-from kafka_conformance.edges.damaged_logs import LOGS
-from kafka_conformance.edges.recovery import ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
+from kafka_conformance.edges.damaged_logs import DAMAGES
+from kafka_conformance.edges.recovery import LOGS, ApplicationRun, RecoveryEvent, RecoveryFacts, judge_recovery
 from kafka_conformance.edges.running import CannotRunEdges, EdgeRun, run_edges
+from kafka_conformance.edges.sound_logs import SOUND_LOGS
 from kafka_conformance.testees.client_parts import consume_and_recover
 from kafka_records import RecordFormatError, decode
 
@@ -44,6 +45,10 @@ SILENT = {"errors": [], "error_count": 0, "position": None, "names": [], "sought
         ({"after": [12], "ending": "time"}, "NON_STRICT", "cannot seek past"),
         ({"after": [12]}, "NON_STRICT", "seek skips good records"),
         ({"before": [0, 1]}, "NON_STRICT", "withholds good records"),
+        ({"before": [0, 1], "passed_over": [0, 1]}, "FAIL", "error, loses good records"),
+        ({"below": [-1], "wrong": [0]}, "FAIL", "delivers negative offsets"),
+        ({"below": [9]}, "FAIL", "delivers below its position"),
+        ({"unknown": [9]}, "FAIL", "delivers unknown offsets"),
         ({"wrong": [10]}, "FAIL", "delivers damaged value"),
         ({"twice": [6, 7]}, "FAIL", "delivers twice"),
         ({"polled_on": "hang"}, "HOSTILE", "next poll hangs"),
@@ -72,6 +77,27 @@ def test_a_good_batch_is_to_be_delivered() -> None:
     assert judge_recovery(facts(), readable=True).outcome == "refuses good batch"
 
 
+def test_bytes_that_no_broker_makes() -> None:
+    """Harm is HOSTILE there; an error in place of good records, or records that come again, are NON_STRICT."""
+
+    def grade_of(changes: Mapping[str, Any], *, readable: bool = False) -> str:
+        return judge_recovery(facts(**changes), readable=readable, hostile=True).grade
+
+    assert grade_of(SILENT | {"wrong": [10]}) == "HOSTILE"
+    assert grade_of(SILENT | {"after": [12]}) == "HOSTILE"
+    assert grade_of(SILENT | {"twice": [9]}) == "NON_STRICT"
+    assert grade_of({}, readable=True) == "NON_STRICT"
+    assert grade_of({}) == "PASS"
+    assert set(LOGS) >= recovery.HOSTILE_ROWS
+
+
+def test_a_part_of_a_message_is_an_error() -> None:
+    """A Fetch version without whole messages leaves an error as the only sign; silence is still none."""
+    assert recovery.excuse_for("kafka-rust", "oversized-v1", facts())
+    assert not recovery.excuse_for("kafka-rust", "oversized-v1", facts(**SILENT))
+    assert not recovery.excuse_for("sarama-client", "oversized-v1", facts())
+
+
 def test_a_consumer_that_goes_on_after_an_error_loses_nothing() -> None:
     """Good records that it fetched past after the error, and never gave, are lost to an application that polls on."""
     log = LOGS["wrong-crc"]()
@@ -83,6 +109,11 @@ def test_a_consumer_that_goes_on_after_an_error_loses_nothing() -> None:
     found = recovery.facts_of(log, seeking, leaves)
     assert found.passed_over == [12, 13, 14, 16, 17, 18, 19, 20]
     assert judge_recovery(found).grade == "FAIL"
+    early = run_of([error, {"sought": 12, "why": "error"}, *delivered(*range(12, 21))])
+    drops = run_of([error, *delivered(*range(12, 21))], "end", [(2.0, 0), (3.0, 12), (4.0, 21)])
+    found = recovery.facts_of(log, early, drops)
+    assert found.before == found.passed_over == [*range(9)]
+    assert judge_recovery(found).outcome == "error, loses good records"
 
 
 def test_an_excuse_is_for_the_damage_alone() -> None:
@@ -103,9 +134,9 @@ def test_defaults_and_the_yardstick_are_no_fail() -> None:
 def test_each_row_has_a_log_with_damage() -> None:
     """Good batches decode to the values that are expected; the damaged one does not, by the reference."""
     kind = edges.find_kind("recovery")
-    assert [row.id for row in kind.row] == list(LOGS)
+    assert [row.id for row in kind.row] == [*DAMAGES, *SOUND_LOGS] == list(LOGS)
     logs = {id_: build() for id_, build in LOGS.items()}
-    logs |= {f"{id_} in v0": damaged_logs.log_for(id_, 0) for id_, log in logs.items() if log.magic == 1}
+    logs |= {f"{id_} in v0": recovery.log_for(id_, 0) for id_, log in logs.items() if log.magic == 1}
     assert {log.magic for log in logs.values()} == {0, 1, 2}
     for id_, log in logs.items():
         values: dict[int, bytes | None] = {}
@@ -116,7 +147,8 @@ def test_each_row_has_a_log_with_damage() -> None:
                 continue
         assert {offset: value for offset, value in values.items() if offset in log.good} == log.good, id_
         damaged = {offset for offset, value in log.inside.items() if values.get(offset) != value}
-        assert bool(damaged) != log.readable, id_
+        # The reference's decoder has no position: it refuses a wrapper for the message that a consumer passes over.
+        assert bool(damaged) != (log.readable and not id_.startswith("damage-before-position")), id_
 
 
 def test_a_consumer_that_begins_in_a_batch_gets_nothing_before() -> None:
@@ -138,6 +170,8 @@ def test_a_fetch_begins_with_the_batch_that_holds_the_offset() -> None:
     assert len(tape.read(0, 2)) == damaged_logs.FETCH_BYTES
     assert len(tape.read(10, 2)) > 3 << 20
     assert tape.read(tape.end_offset, 2) == b""
+    old = damaged_logs.tape_of(LOGS["oversized-v1"]())
+    assert (len(old.read(9, 1, 1 << 20)), len(old.read(9, 2, 1 << 20)) > 3 << 20) == (1 << 20, True)
     cut = damaged_logs.tape_of(LOGS["cut-segment"]())
     assert cut.read(9, 2) == cut.read(11, 2) == LOGS["cut-segment"]().pieces[3].data.split(damaged_logs.CUT_MARK)[0]
     assert decode(cut.read(12, 2))[0].base_offset == 12
@@ -300,7 +334,7 @@ def test_a_row_that_is_run_again_replaces_its_line(tmp_path: Path) -> None:
     outcomes = [cell.outcome for cell in edges.read_edge_result(path).cells.values()]
     assert outcomes == ["third"] * 3 + [["first", "second"][row == "wrong-crc"] for row in list(LOGS)[3:]]
     path.write_bytes(broken := path.read_bytes() + b"no line of a result\n")
-    with pytest.raises(BadEdgesError, match="line 18"):
+    with pytest.raises(BadEdgesError, match=f"line {len(LOGS) + 2}"):
         measure(Measured("fourth"), again=False)
     assert path.read_bytes() == broken
 
@@ -317,38 +351,51 @@ def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
             again = judge_recovery(
                 msgspec.convert(cell.observed, RecoveryFacts),
                 readable=LOGS[row]().readable,
+                hostile=row in recovery.HOSTILE_ROWS,
                 java=recovery.YARDSTICK.get(row, ""),
                 excuse=recovery.excuse_for(result.header.column, row, msgspec.convert(cell.observed, RecoveryFacts)),
             )
             assert (again.grade, again.outcome) == (cell.grade, cell.outcome), (result.label, row)
     (java,) = (result for result in results if result.header.column == "java-consumer")
     assert {cell.grade for cell in java.cells.values()} <= {"PASS", "INFO"}
+    # What is right with odd offsets is what Kafka's consumer does.
+    assert {java.cells[row].outcome for row, log in LOGS.items() if log().readable} == {"delivers it"}
     assert not list(edges.unreviewed({"recovery": results}))
 
 
 LETTERS = {"PASS": "ok", "INFO": "I", "NON_STRICT": "N", "FAIL": "F", "HOSTILE": "H", "not run": "–"}
 
 
-def grid() -> str:
-    """The table of the page: a letter for each cell."""
+def grid(wanted: Iterable[str]) -> str:
+    """A table of the page: a letter for each cell of the *wanted* rows."""
     results = {result.header.column: result for result in edges.edge_results(KEPT)["recovery"]}
-    lines = [f"| | {' | '.join(LOGS)} |", f"|---|{'---|' * len(LOGS)}"]
+    lines = [f"| | {' | '.join(wanted)} |", f"|---|{'---|' * len(list(wanted))}"]
     for column in recovery.COLUMNS:
-        letters = [LETTERS[cell.grade] for cell in results[column].cells.values()]
-        lines.append(f"| {results[column].label} | {' | '.join(letters)} |")
+        letters = [LETTERS[results[column].cells[row].grade] for row in wanted]
+        lines.append(f"| {results[column].label} |{'|'.join(letters)}|")
     return "\n".join(lines)
 
 
-def rows() -> str:
-    """The table of the page: what is damaged, and what is right."""
-    return "\n".join(f"| `{row.id}` | {row.title} | {row.right} |" for row in edges.find_kind("recovery").row)
+def rows(wanted: Iterable[str]) -> str:
+    """A table of the page: what is damaged or odd, and what is right."""
+    kind = edges.find_kind("recovery")
+    return "\n".join(f"| `{row.id}` | {row.title} | {row.right} |" for row in kind.row if row.id in wanted)
 
 
-def test_the_page_has_the_kept_results() -> None:
-    """Both tables of docs/recovery.md are those of the results and of the kind."""
+@pytest.mark.parametrize(("name", "wanted"), [("damages", DAMAGES), ("sound logs", SOUND_LOGS)])
+def test_the_page_has_the_kept_results(name: str, wanted: Mapping[str, Any]) -> None:
+    """All tables of docs/recovery.md are those of the results and of the kind."""
     page = (KEPT.parent / "docs" / "recovery.md").read_text(encoding="utf-8")
-    assert f"<!-- grid -->\n{grid()}\n<!-- end of grid -->" in page
-    assert f"|---|---|---|\n{rows()}\n" in page
+    assert f"<!-- grid of {name} -->\n{grid(wanted)}\n<!-- end of grid -->" in page
+    assert f"|---|---|---|\n{rows(wanted)}\n\n" in page
+
+
+def test_no_kafka_hands_on_undefined() -> None:
+    """A wrapper that cannot be decompressed is handed on as `undefined`, and good messages after it are lost."""
+    (result,) = (each for each in edges.edge_results(KEPT)["recovery"] if each.header.column == "no-kafka")
+    cell = result.cells["broken-gzip-v1"]
+    assert (cell.grade, cell.outcome) == ("FAIL", "error, loses good records")
+    assert "of undefined" in cell.observed["errors"][0]
 
 
 def test_causes_are_sound() -> None:
@@ -370,14 +417,12 @@ def test_causes_are_sound() -> None:
 @pytest.mark.testees
 @pytest.mark.parametrize("column", [column for column in recovery.COLUMNS if column not in recovery.MODULES])
 def test_built_clients_behave_as_kept(column: str) -> None:
-    """A large batch, or the middle of a wrapper, gives the kept outcome."""
-    row = edges.find_kind("recovery").row_of(
-        "middle-of-wrapper" if column in recovery.ONLY_OLD_MESSAGES else "oversized"
-    )
-    assert isinstance(row, EdgeRow)
+    """A large batch, the middle of a wrapper, and odd offsets give the kept outcomes."""
+    old = column in recovery.ONLY_OLD_MESSAGES
+    (kept,) = (result for result in edges.edge_results(KEPT)["recovery"] if result.header.column == column)
     with recovery.opened(column) as measure:
-        cell = measure(row)
-    (kept,) = (
-        result for result in edges.edge_results(KEPT)["recovery"] if result.header.column == column
-    )  # fmt: skip
-    assert (cell.grade, cell.outcome) == (kept.cells[row.id].grade, kept.cells[row.id].outcome)
+        for id_ in ("middle-of-wrapper", "wrapper-at-zero") if old else ("oversized", "batches-before-position"):
+            row = edges.find_kind("recovery").row_of(id_)
+            assert isinstance(row, EdgeRow)
+            cell = measure(row)
+            assert (cell.grade, cell.outcome) == (kept.cells[id_].grade, kept.cells[id_].outcome), id_

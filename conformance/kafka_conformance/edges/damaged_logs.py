@@ -1,9 +1,8 @@
-"""Logs with one damaged batch, for the table of recovery; `odd_offsets` has those with other offsets or positions."""
+"""Logs with one damaged batch, for the table of recovery; `sound_logs` has those without damage."""
 
 from __future__ import annotations
 
 import gzip
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -85,12 +84,12 @@ class LogTape(Tape):
         return b"".join(left)[: size if magic == MAGIC_VALUE_V2 else min(size, room)]
 
 
-def value_of(offset: int) -> bytes:
+def log_value(offset: int) -> bytes:
     """The value of the record at *offset*, in all logs."""
     return f"record {offset}".encode()
 
 
-def batch_of(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
+def log_batch(first: int, values: Sequence[bytes], magic: int = 2, compression: str = "none") -> Batch:
     """A batch, or old messages, with *values* from the offset *first* on."""
     records = [
         Record(first + at, 1_700_000_000_000 + at if magic else NO_TIMESTAMP, f"key {first + at}".encode(), value)
@@ -109,7 +108,7 @@ def batch_of(first: int, values: Sequence[bytes], magic: int = 2, compression: s
 
 def three(first: int, magic: int = 2, compression: str = "none") -> Batch:
     """Three records from the offset *first* on."""
-    return batch_of(first, [value_of(offset) for offset in range(first, first + 3)], magic, compression)
+    return log_batch(first, [log_value(offset) for offset in range(first, first + 3)], magic, compression)
 
 
 def with_checksum(data: bytes) -> bytes:
@@ -122,20 +121,20 @@ def with_legacy_checksum(data: bytes) -> bytes:
     return data[:12] + checksum_legacy(data).to_bytes(4, "big") + data[16:]
 
 
-def with_size(data: bytes) -> bytes:
+def with_own_size(data: bytes) -> bytes:
     """An entry with the size that it has."""
     return data[:8] + (len(data) - ENTRY.size).to_bytes(4, "big") + data[12:]
 
 
-def put(data: bytes, at: int, value: bytes) -> bytes:
+def overwritten(data: bytes, at: int, value: bytes) -> bytes:
     """The bytes *data* with *value* at the position *at*."""
     return data[:at] + value + data[at + len(value) :]
 
 
 def flipped(data: bytes, offset: int) -> bytes:
     """One bit flipped in the value of the record at *offset*."""
-    at = data.index(value_of(offset))
-    return put(data, at, bytes([data[at] ^ 1]))
+    at = data.index(log_value(offset))
+    return overwritten(data, at, bytes([data[at] ^ 1]))
 
 
 # Positions in a v2 batch: magic, the attributes' low byte, the record count, the first record.
@@ -156,21 +155,21 @@ def v2_log(bad: bytes, offsets: Sequence[int] = (9, 10, 11), **more: Any) -> Dam
     """Three good batches, the *bad* one with records at *offsets*, and three good ones."""
     past = offsets[-1] + 1
     pieces = (*sound_batches(0, 3, 6), LogPiece(past - 1, bad), *sound_batches(past, past + 3, past + 6))
-    good = {offset: value_of(offset) for offset in (*range(9), *range(past, past + 9))}
-    inside = {offset: value_of(offset) for offset in offsets}
+    good = {offset: log_value(offset) for offset in (*range(9), *range(past, past + 9))}
+    inside = {offset: log_value(offset) for offset in offsets}
     return DamagedLog(pieces, good, inside, past=past, magic=2, **more)
 
 
 def old_messages(magic: int, offsets: Iterable[int]) -> tuple[LogPiece, ...]:
     """Old messages without damage at these *offsets*."""
-    return tuple(LogPiece(offset, encode(batch_of(offset, [value_of(offset)], magic))) for offset in offsets)
+    return tuple(LogPiece(offset, encode(log_batch(offset, [log_value(offset)], magic))) for offset in offsets)
 
 
 def old_log(magic: int, bad: LogPiece, inside: Mapping[int, bytes], **more: Any) -> DamagedLog:
     """Old messages at the offsets 0 to 20, with *bad* in place of those that are *inside* of it."""
     first, past = min(inside), max(inside) + 1
     pieces = (*old_messages(magic, range(first)), bad, *old_messages(magic, range(past, 21)))
-    good = {offset: value_of(offset) for offset in range(21) if offset not in inside}
+    good = {offset: log_value(offset) for offset in range(21) if offset not in inside}
     return DamagedLog(pieces, good, inside, past=past, magic=magic, **more)
 
 
@@ -178,17 +177,17 @@ def wrapper(magic: int, values: Mapping[int, bytes], damage: Callable[[bytes], b
     """A gzip wrapper of old messages, whose content *damage* changes; those of v1 have relative offsets."""
     first = min(values)
     inner = {offset - first if magic else offset: value for offset, value in values.items()}
-    plain = b"".join(encode(batch_of(offset, [value], magic)) for offset, value in inner.items())
-    whole, value_at = encode(batch_of(first, list(values.values()), magic, "gzip")), VALUE_AT[magic]
+    plain = b"".join(encode(log_batch(offset, [value], magic)) for offset, value in inner.items())
+    whole, value_at = encode(log_batch(first, list(values.values()), magic, "gzip")), VALUE_AT[magic]
     packed = damage(gzip.compress(plain, mtime=0))
     data = whole[:value_at] + packed
-    data = put(data, value_at - 4, len(packed).to_bytes(4, "big"))
-    return with_legacy_checksum(with_size(data))
+    data = overwritten(data, value_at - 4, len(packed).to_bytes(4, "big"))
+    return with_legacy_checksum(with_own_size(data))
 
 
-def wrapped(magic: int, damage: Callable[[bytes], bytes] = bytes, **more: Any) -> DamagedLog:
+def wrapped_log(magic: int, damage: Callable[[bytes], bytes] = bytes, **more: Any) -> DamagedLog:
     """Old messages, and offsets 9 to 11 in a wrapper, whose content *damage* changes."""
-    inside = {offset: value_of(offset) for offset in (9, 10, 11)}
+    inside = {offset: log_value(offset) for offset in (9, 10, 11)}
     return old_log(magic, LogPiece(11, wrapper(magic, inside, damage)), inside, **more)
 
 
@@ -198,15 +197,15 @@ def _wrong_crc() -> DamagedLog:
 
 def _wrong_crc_v1(magic: int = 1) -> DamagedLog:
     (message,) = old_messages(magic, (10,))
-    return old_log(magic, LogPiece(10, flipped(message.data, 10)), {10: value_of(10)})
+    return old_log(magic, LogPiece(10, flipped(message.data, 10)), {10: log_value(10)})
 
 
 def _wrong_inner_crc_v1(magic: int = 1) -> DamagedLog:
-    return wrapped(magic, lambda packed: gzip.compress(flipped(gzip.decompress(packed), 10), mtime=0))
+    return wrapped_log(magic, lambda packed: gzip.compress(flipped(gzip.decompress(packed), 10), mtime=0))
 
 
 def _broken_gzip_v1(magic: int = 1) -> DamagedLog:
-    return wrapped(magic, _garbage)
+    return wrapped_log(magic, _garbage)
 
 
 def _garbage(data: bytes) -> bytes:
@@ -220,15 +219,15 @@ def _broken_compression(name: str) -> DamagedLog:
 
 
 def _unknown_magic() -> DamagedLog:
-    return v2_log(put(encode(three(9)), MAGIC_AT, b"\3"))
+    return v2_log(overwritten(encode(three(9)), MAGIC_AT, b"\3"))
 
 
 def _unknown_magic_of_one() -> DamagedLog:
-    return v2_log(put(encode(batch_of(9, [value_of(9)])), MAGIC_AT, b"\3"), (9,))
+    return v2_log(overwritten(encode(log_batch(9, [log_value(9)])), MAGIC_AT, b"\3"), (9,))
 
 
 def _unknown_compression() -> DamagedLog:
-    return v2_log(with_checksum(put(encode(three(9)), ATTRIBUTES_AT, b"\6")))
+    return v2_log(with_checksum(overwritten(encode(three(9)), ATTRIBUTES_AT, b"\6")))
 
 
 def _record_length() -> DamagedLog:
@@ -236,20 +235,20 @@ def _record_length() -> DamagedLog:
     whole = encode(three(9))
     at = RECORDS_AT + 1 + whole[RECORDS_AT] // 2
     data = whole[:at] + encode_varint(1000) + whole[at + 1 :]
-    return v2_log(with_checksum(with_size(data)))
+    return v2_log(with_checksum(with_own_size(data)))
 
 
 def _record_count() -> DamagedLog:
     """The header claims five records and has three."""
-    return v2_log(with_checksum(put(encode(three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
+    return v2_log(with_checksum(overwritten(encode(three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
 
 
 def _short_length() -> DamagedLog:
-    return v2_log(put(encode(three(9)), 8, (10).to_bytes(4, "big")))
+    return v2_log(overwritten(encode(three(9)), 8, (10).to_bytes(4, "big")))
 
 
 def _huge_length() -> DamagedLog:
-    return v2_log(put(encode(three(9)), 8, (1 << 30).to_bytes(4, "big")))
+    return v2_log(overwritten(encode(three(9)), 8, (1 << 30).to_bytes(4, "big")))
 
 
 def _hole() -> DamagedLog:
@@ -274,28 +273,16 @@ def _cut() -> DamagedLog:
     return v2_log(encode(three(9))[:-20] + CUT_MARK)
 
 
-def _oversized() -> DamagedLog:
-    values = [value_of(9), b"x" * (3 << 20), value_of(11)]
-    log = v2_log(encode(batch_of(9, values)), readable=True)
-    return replace(log, inside={9: values[0], 10: values[1], 11: values[2]})
-
-
-def _oversized_wrapper(magic: int = 1) -> DamagedLog:
-    """A wrapper with a value of 3 MiB that no compressor makes smaller."""
-    inside = {9: value_of(9), 10: random.Random(9).randbytes(3 << 20), 11: value_of(11)}
-    return old_log(magic, LogPiece(11, wrapper(magic, inside)), inside, readable=True)
-
-
 def _short_size(magic: int = 1) -> DamagedLog:
     """Offset 10, a size of 4 and four bytes end a segment."""
     entry = (10).to_bytes(8, "big") + (4).to_bytes(4, "big") + bytes(4)
-    return old_log(magic, LogPiece(10, entry + CUT_MARK), {10: value_of(10)})
+    return old_log(magic, LogPiece(10, entry + CUT_MARK), {10: log_value(10)})
 
 
 def _broken_marker() -> DamagedLog:
     """The commit marker of a transaction, at offset 9, has no value."""
     marker = Record(9, 1_700_000_000_000, COMMIT_KEY, None)
-    batch = replace(batch_of(9, [b""]), producer_id=7, producer_epoch=0, transactional=True, control=True)
+    batch = replace(log_batch(9, [b""]), producer_id=7, producer_epoch=0, transactional=True, control=True)
     log = v2_log(encode(replace(batch, records=(marker,))), (9,), readable=True)
     return replace(log, inside={})
 
@@ -321,8 +308,6 @@ DAMAGES: Final[Mapping[str, Callable[..., DamagedLog]]] = {
     "missing-bytes": _hole,
     "cut-segment": _cut,
     "broken-marker": _broken_marker,
-    "oversized": _oversized,
-    "oversized-v1": _oversized_wrapper,
 }
 
 

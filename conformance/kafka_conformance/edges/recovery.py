@@ -40,8 +40,8 @@ import msgspec
 from kafka_brokers.fake_broker import END, GROUP_VERSIONS, FakeBroker
 from kafka_conformance.edges import EdgeCell, EdgeGrade, EdgeRow, said
 from kafka_conformance.edges.damaged_logs import DAMAGES, DamagedLog, tape_of
-from kafka_conformance.edges.odd_offsets import ODD_OFFSETS
 from kafka_conformance.edges.running import CannotRunEdges
+from kafka_conformance.edges.sound_logs import SOUND_LOGS
 from kafka_conformance.process.fetch_client import client_environment
 from kafka_conformance.testees import client_parts
 from kafka_conformance.testees.connection import CannotRun, import_path
@@ -77,7 +77,7 @@ NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client", "kafka-
 # Clients that read nothing but message sets, with the newest magic of them.
 ONLY_OLD_MESSAGES: Final[Mapping[str, int]] = {"kafka-node": 1, "no-kafka": 0, "kafka-rust": 0}
 # The log of each row, in the order of the table.
-LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {**DAMAGES, **ODD_OFFSETS}
+LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {**DAMAGES, **SOUND_LOGS}
 TOPIC: Final = "recovery"
 # For so long fetches are counted, from the first error or the last record on.
 COUNTED_SECONDS: Final = 10.0

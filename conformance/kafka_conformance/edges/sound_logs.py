@@ -1,13 +1,13 @@
-"""Logs whose batches have other offsets than a broker gives them, and consumers that begin inside of a batch.
+"""Logs without damage to what is delivered: large batches, odd offsets, and consumers that begin inside of a batch.
 
-No record in them is damaged that the consumer is to deliver.  What is right at each of them is what Kafka's consumer
-does (`CompletedFetch.nextFetchedRecord`): it delivers each record at its position or after it, by the offset that
-the record has, in the order of the bytes.
+What is right is what Kafka's consumer does (`CompletedFetch.nextFetchedRecord`): it delivers each record at its
+position or after it, by the offset that the record has, in the order of the bytes.
 """
 
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
@@ -15,16 +15,17 @@ from typing import Final
 from kafka_conformance.edges.damaged_logs import (
     DamagedLog,
     LogPiece,
-    batch_of,
     flipped,
+    log_batch,
+    log_value,
+    old_log,
     old_messages,
-    put,
+    overwritten,
     sound_batches,
     three,
     v2_log,
-    value_of,
     with_checksum,
-    wrapped,
+    wrapped_log,
     wrapper,
 )
 from kafka_records import encode
@@ -42,7 +43,19 @@ def _beginning_at(start: int, log: DamagedLog) -> DamagedLog:
 
 def _with_offset(entry: bytes, offset: int) -> bytes:
     """No checksum covers the offset of an entry."""
-    return put(entry, 0, offset.to_bytes(8, "big", signed=True))
+    return overwritten(entry, 0, offset.to_bytes(8, "big", signed=True))
+
+
+def _oversized() -> DamagedLog:
+    values = [log_value(9), b"x" * (3 << 20), log_value(11)]
+    log = v2_log(encode(log_batch(9, values)), readable=True)
+    return replace(log, inside={9: values[0], 10: values[1], 11: values[2]})
+
+
+def _oversized_wrapper(magic: int = 1) -> DamagedLog:
+    """A wrapper with a value of 3 MiB that no compressor makes smaller."""
+    inside = {9: log_value(9), 10: random.Random(9).randbytes(3 << 20), 11: log_value(11)}
+    return old_log(magic, LogPiece(11, wrapper(magic, inside)), inside, readable=True)
 
 
 def _middle_of_batch() -> DamagedLog:
@@ -50,7 +63,7 @@ def _middle_of_batch() -> DamagedLog:
 
 
 def _middle_of_wrapper(magic: int = 1) -> DamagedLog:
-    return _beginning_at(10, wrapped(magic, readable=True))
+    return _beginning_at(10, wrapped_log(magic, readable=True))
 
 
 def _damage_before_position(magic: int = 1) -> DamagedLog:
@@ -59,13 +72,13 @@ def _damage_before_position(magic: int = 1) -> DamagedLog:
     def damage(packed: bytes) -> bytes:
         return gzip.compress(flipped(gzip.decompress(packed), 9), mtime=0)
 
-    return _beginning_at(11, wrapped(magic, damage, readable=True))
+    return _beginning_at(11, wrapped_log(magic, damage, readable=True))
 
 
 def _batch_repeated() -> DamagedLog:
     """Batches 0 to 2, 3 to 5, the same again, and 6 to 8."""
-    inside = {offset: value_of(offset) for offset in (3, 4, 5)}
-    good = {offset: value_of(offset) for offset in range(12) if offset not in inside}
+    inside = {offset: log_value(offset) for offset in (3, 4, 5)}
+    good = {offset: log_value(offset) for offset in range(12) if offset not in inside}
     return DamagedLog(sound_batches(0, 3, 3, 6, 9), good, inside, past=6, magic=2, readable=True)
 
 
@@ -78,34 +91,36 @@ def _batches_before_position() -> DamagedLog:
 
 def _base_offset_of_minus_one() -> DamagedLog:
     """A batch with records at -1 and 0, and sound ones from 1 on."""
-    odd = LogPiece(0, encode(batch_of(-1, [value_of(-1), value_of(0)])))
-    good = {offset: value_of(offset) for offset in range(1, 10)}
-    return DamagedLog((odd, *sound_batches(1, 4, 7)), good, {0: value_of(0)}, past=1, magic=2, readable=True)
+    odd = LogPiece(0, encode(log_batch(-1, [log_value(-1), log_value(0)])))
+    good = {offset: log_value(offset) for offset in range(1, 10)}
+    return DamagedLog((odd, *sound_batches(1, 4, 7)), good, {0: log_value(0)}, past=1, magic=2, readable=True)
 
 
 def _last_offset_before_base() -> DamagedLog:
     """The consumer begins at 9, with a batch of three records from there on, which names 8 as its last offset."""
     delta = (-1).to_bytes(4, "big", signed=True)
-    return _beginning_at(9, v2_log(with_checksum(put(encode(three(9)), LAST_DELTA_AT, delta)), readable=True))
+    return _beginning_at(9, v2_log(with_checksum(overwritten(encode(three(9)), LAST_DELTA_AT, delta)), readable=True))
 
 
 def _wrapper_at_zero(magic: int = 1) -> DamagedLog:
     """A wrapper with the offset 0 whose three messages have the offsets 0 to 2; messages from 3 on follow."""
-    inside = {offset: value_of(offset) for offset in range(3)}
-    good = {offset: value_of(offset) for offset in range(3, 21)}
+    inside = {offset: log_value(offset) for offset in range(3)}
+    good = {offset: log_value(offset) for offset in range(3, 21)}
     pieces = (LogPiece(0, _with_offset(wrapper(magic, inside), 0)), *old_messages(magic, range(3, 21)))
     return DamagedLog(pieces, good, inside, past=3, magic=magic, readable=True)
 
 
 def _wrapper_at_its_first() -> DamagedLog:
     """A v0 wrapper of the messages 9 to 11 with the offset 9."""
-    log = wrapped(MAGIC_VALUE_V0, readable=True)
+    log = wrapped_log(MAGIC_VALUE_V0, readable=True)
     pieces = [LogPiece(11, _with_offset(each.data, 9)) if each.last == 11 else each for each in log.pieces]
     return replace(log, pieces=tuple(pieces))
 
 
 # The log of each row; those of old messages take their magic, but for the one that is v0 in any case.
-ODD_OFFSETS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
+SOUND_LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
+    "oversized": _oversized,
+    "oversized-v1": _oversized_wrapper,
     "middle-of-batch": _middle_of_batch,
     "middle-of-wrapper": _middle_of_wrapper,
     "damage-before-position": _damage_before_position,
