@@ -438,3 +438,47 @@ def test_the_adapter_of_kio_says_what_its_user_sees(data: bytes) -> None:
         lines.append(error.message.split(":")[0])
 
     assert lines == done.stdout.decode().splitlines()
+
+
+KIO_WRITER = """
+import sys
+from datetime import UTC, datetime
+sys.path.insert(0, sys.argv[1])
+from kio.records.schema import NewRecordBatch, Record, RecordHeader
+from kio.records.writers import write_batch
+key = None if sys.argv[2] == "null" else sys.argv[2].encode()
+headers, time = (RecordHeader(key=key, value=b"v"),), datetime.fromtimestamp(1_700_000_000, UTC)
+records = tuple(
+    Record(attributes=0, timestamp=time, offset=int(at), key=None, value=b"value", headers=headers)
+    for at in sys.argv[3:]
+)
+write_batch(sys.stdout.buffer, NewRecordBatch(
+    producer_id=-1, producer_epoch=-1, partition_leader_epoch=-1, base_sequence=-1, attributes=0, records=records,
+))
+"""
+
+
+@pytest.mark.testees
+@pytest.mark.parametrize(("key", "offsets"), [(b"key", (4, 3)), (b"key", (3, 5, 4)), (None, (0,))])
+def test_the_adapter_of_kio_writes_what_its_user_writes(key: bytes | None, offsets: tuple[int, ...]) -> None:
+    """Offsets that go back and a null header key are handed over as they are: the bytes are kio's own."""
+    kio = find_testee("kio")
+    assert kio is not None
+    assert kio.recipe is not None
+    if missing := kio.missing():
+        pytest.skip(f"needs {', '.join(missing)}")
+    packages = str(Path(build_testee(kio.recipe)) / "packages")
+    words = ["null" if key is None else key.decode(), *map(str, offsets)]
+    done = subprocess.run([sys.executable, "-c", KIO_WRITER, packages, *words], capture_output=True, check=True)
+    records = tuple(Record(at, 1_700_000_000_000, None, b"value", (Header(key, b"v"),)) for at in offsets)
+    wanted = Batch(
+        magic=2, base_offset=offsets[0], last_offset=max(offsets), max_timestamp=1_700_000_000_000, records=records
+    )
+    sandbox = Sandbox(connect("kio"))
+    try:
+        observed = next(sandbox.ask([CaseRequest(to_wire(wanted))])).observation
+    finally:
+        sandbox.close()
+
+    assert getattr(observed, "data", b"") == done.stdout
+    assert done.stdout

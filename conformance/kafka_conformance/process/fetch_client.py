@@ -83,7 +83,7 @@ class PrintedRecord(msgspec.Struct):
     timestamp: int | None | UnsetType = UNSET
     key: str | None | UnsetType = UNSET
     value: str | None | UnsetType = UNSET
-    headers: list[tuple[str, str | None]] | None | UnsetType = UNSET
+    headers: list[tuple[str | None, str | None]] | None | UnsetType = UNSET
     encoding: Encoding | None = None
 
     def wire(self, encoding: Encoding = "base64") -> WireRecord:
@@ -141,7 +141,7 @@ def parse_printed_line(line: bytes) -> PrintedLine | None:
         return None
 
 
-def _header(header: tuple[str, str | None], encoding: Encoding) -> tuple[Any, Any]:
+def _header(header: tuple[str | None, str | None], encoding: Encoding) -> tuple[Any, Any]:
     return decode_field(header[0], encoding), decode_field(header[1], encoding)
 
 
