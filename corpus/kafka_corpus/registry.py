@@ -124,7 +124,12 @@ def valid(data: bytes | Recipe, *batches: Batch, compare: Compare = "exact") -> 
 
 
 def reads_committed(
-    data: bytes, *batches: Batch, aborted: Iterable[tuple[int, int]] = (), seen: Iterable[int], why: str = ""
+    data: bytes,
+    *batches: Batch,
+    aborted: Iterable[tuple[int, int]] = (),
+    seen: Iterable[int],
+    kinds: tuple[Kind, ...] = (),
+    why: str = "",
 ) -> Draft:
     """*data* has to decode to *batches*; a read_committed consumer sees the records at the offsets *seen*.
 
@@ -133,9 +138,11 @@ def reads_committed(
         batches: what is in it.
         aborted: producer id and first offset of each transaction that the broker names as aborted, in its order.
         seen: the offsets of what is committed.
-        why: for *data* that no broker holds.
+        kinds: the errors that fit where *why* is given; with none any error does.
+        why: for *data* that no broker holds, or that a codec may refuse.
     """
-    expect = Expectation(verdict="acceptable" if why else "valid", batches=batches, why=why, committed=tuple(seen))
+    verdict: Verdict = "acceptable" if why else "valid"
+    expect = Expectation(verdict=verdict, batches=batches, kinds=kinds, why=why, committed=tuple(seen))
     return Draft("decode", data, expect, tuple(aborted))
 
 

@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_conformance.judge.observation import observe
+from kafka_conformance.judge.consuming import for_reader
+from kafka_conformance.judge.observation import ConsumedRecords, Decoded, observe
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.requests import group_cases, is_relevant, relevant_cases, request_for
 from kafka_conformance.testees import aiokafka_, interface, kafka_python, reference, serve
-from kafka_conformance.testees.protocol import CodecAnswer, DecodeRequest, HelloReply
+from kafka_conformance.testees.protocol import CodecAnswer, DecodeRequest, HelloReply, Refusal
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import line_of, parse_line
 from kafka_corpus.vectors import load_vectors
+from kafka_corpus.wire import to_wire
+from kafka_records import RecordFormatError
 from kafka_records.fetching import committed
 
 CASES = [case for case in load_vectors() if case.aborted is not None]
@@ -34,21 +37,48 @@ def said(*, consumer: bool = False, committed: bool = False) -> HelloReply:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 def test_the_reference_sees_what_each_case_calls_committed(case: Case) -> None:
-    """The consumer of the reference gives the records at the offsets that a case names, and no others."""
+    """The consumer of the reference gives the records at the offsets that a case names, and no others, or refuses."""
     assert isinstance(case.input, bytes)
+    if for_reader(case).expect.verdict == "invalid":
+        with pytest.raises(RecordFormatError):
+            committed(case.input, aborted_of(case))
+        return
     assert tuple(record.offset for record in committed(case.input, aborted_of(case))) == case.expect.committed
     assert judge(case, observe(reference.committed(case.input, aborted_of(case)))).outcome == "agree"
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "given", "outcome"),
+    [
+        ("marker_with_a_short_key[one-byte]", None, (), "accepts_invalid"),
+        ("marker_with_a_short_key[one-byte]", None, (2,), "accepts_invalid"),
+        ("marker_with_a_short_key[one-byte]", Refusal("malformed"), (), "agree"),
+        ("aborted_batch_that_cannot_be_decompressed[gzip]", None, (2,), "agree"),
+        ("aborted_batch_that_cannot_be_decompressed[gzip]", Refusal("decompression"), (), "rejects_valid"),
+    ],
+)
+def test_a_reader_has_to_do_what_a_codec_may(
+    name: str, error: Refusal | None, given: tuple[int, ...], outcome: str
+) -> None:
+    """A reader under read_committed refuses a marker of no type, and does not look into what was aborted."""
+    case = next(case for case in CASES if case.id == f"read_committed.{name}")
+    records = [record for batch in map(to_wire, case.expect.batches) for record in batch.records or ()]
+    seen = tuple(record for record in records if record.offset in given)
+
+    assert judge(case, ConsumedRecords(seen, error=error)).outcome == outcome
+    assert judge(case, Decoded((), Refusal(case.expect.kinds[0]))).outcome == "agree"
+
+
 def test_there_is_something_to_leave_out_and_something_to_keep() -> None:
     """Every case leaves data out, or there was nothing aborted; and what has data gives some."""
+    cases = [case for case in CASES if for_reader(case) is case]
     data = {
         case.id: [each.offset for batch in case.expect.batches if not batch.control for each in batch.records]
-        for case in CASES
+        for case in cases
     }
-    whole = [case.id for case in CASES if tuple(data[case.id]) == case.expect.committed]
-    assert all(aborted_of(case) == () for case in CASES if case.id in whole)
-    assert all(case.expect.committed for case in CASES if data[case.id])
+    whole = [case.id for case in cases if tuple(data[case.id]) == case.expect.committed]
+    assert all(aborted_of(case) == () for case in cases if case.id in whole)
+    assert all(case.expect.committed for case in cases if data[case.id])
 
 
 def test_aborted_transactions_are_sent_only_where_announced() -> None:

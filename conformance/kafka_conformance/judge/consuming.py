@@ -8,7 +8,8 @@ all others but those of transactions that the fetch names as aborted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from msgspec import UNSET
@@ -18,7 +19,7 @@ from kafka_conformance.judge.compare import HEADER_FIELDS, Comparison, Differenc
 from kafka_conformance.judge.observation import ConsumedRecords
 from kafka_corpus.case import Case
 from kafka_corpus.wire import WireRecord, to_wire, to_wire_record
-from kafka_records import Batch, RecordFormatError
+from kafka_records import Batch, RecordFormatError, committed, decode
 from kafka_records.constants import INT64_MAX, MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
 from kafka_records.layout import BATCH_V2, ENTRY, MAGIC_OFFSET
 from kafka_records.log import split_entries
@@ -103,6 +104,28 @@ def is_right_for_a_part(case: Case, consumed: ConsumedRecords) -> bool:
     if consumed.error is not None:
         return not consumed.stalled
     return consumed.stalled and not consumed.next_offset
+
+
+def for_reader(case: Case) -> Case:
+    """*case* as it is for a consumer under read_committed, which reads other parts of a fetch than a codec does.
+
+    It skips aborted batches unread, and reads the key of each marker: what one of the two refuses and the other
+    takes is acceptable to codecs, and to the consumer what Kafka's makes of it (TXN-23, TXN-09).
+    """
+    if case.aborted is None or case.expect.verdict != "acceptable" or not isinstance(case.input, bytes):
+        return case
+    refused = _refuses(committed, case.input, case.aborted)
+    if refused == _refuses(decode, case.input):
+        return case
+    return replace(case, expect=replace(case.expect, verdict="invalid" if refused else "valid"))
+
+
+def _refuses(read: Callable[..., object], *given: object) -> bool:
+    try:
+        read(*given)
+    except RecordFormatError:
+        return True
+    return False
 
 
 def expected_records(case: Case) -> list[WireRecord]:

@@ -173,7 +173,7 @@ def _of_codec(case: Case, observation: Observation) -> Verdict:
         case Decoded(_, error) if case.op == "decode" and error is not None:
             return _worse(_compared(case, observation, prefix=True), _judge_error(case.expect, error))
         case ConsumedRecords() if case.op == "decode":
-            return _judge_consumed(case, observation)
+            return _judge_consumed(consuming.for_reader(case), observation)
         case Encoded(data) if case.op == "encode":
             return _judge_bytes(case, data)
     return _no_answer(case, observation)

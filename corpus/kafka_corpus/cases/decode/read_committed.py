@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_corpus.authoring.batches import batch_of, bytes_of
-from kafka_corpus.authoring.build import TIMESTAMP, grid
+from kafka_corpus.authoring.build import TIMESTAMP, grid, raw_batch
+from kafka_corpus.authoring.frames import codec_id
 from kafka_corpus.authoring.messages import numbered, set_of, single_batches, wrapped
 from kafka_corpus.registry import Draft, case, reads_committed
 from kafka_records import Batch, Record
@@ -263,3 +264,36 @@ def listed_in_falling_order() -> Draft:
     """A consumer puts aborted transactions in order by their first offsets: a commit between two of them counts."""
     batches = data(0), marker(1, ABORT), data(2), marker(3, COMMIT), data(4), marker(5, ABORT), plain(6)
     return fetch(*batches, aborted=((ONE, 4), (ONE, 0)), seen=(2, 6))
+
+
+@case("TXN-23", "TXN-09", each={"empty": 0, "one-byte": 1, "two-bytes": 2, "three-bytes": 3}, since="1.1")
+def marker_with_a_short_key(size: int) -> Draft:
+    """Under read_committed a control key below four bytes is an error: it does not say what became of the records."""
+    end = marker(1, ABORT)
+    short = replace(end, records=(end.records[0]._replace(key=ABORT_KEY[:size]),))
+    batches = data(0), short, data(2), marker(3, COMMIT)
+    return reads_committed(
+        b"".join(map(bytes_of, batches)),
+        *batches,
+        aborted=((ONE, 0),),
+        seen=(),
+        kinds=("malformed", "truncated"),
+        why="a batch carries its records as bytes; who looks for abort markers has to read the key",
+    )
+
+
+@case("TXN-23", "CMP-05", each={codec: CODECS[codec] for codec in ("gzip", "zstd")}, since="1.1")
+def aborted_batch_that_cannot_be_decompressed(codec: Compression) -> Draft:
+    """A batch of an aborted transaction is left out before it is decompressed."""
+    broken = raw_batch(
+        b"no compressed bytes", attributes=0x10 | codec_id(codec), producer_id=ONE, producer_epoch=1, base_sequence=0
+    )
+    batches = marker(1, ABORT), plain(2)
+    return reads_committed(
+        broken + b"".join(map(bytes_of, batches)),
+        *batches,
+        aborted=((ONE, 0),),
+        seen=(2,),
+        kinds=("decompression", "corrupt", "malformed", "truncated"),
+        why="to a codec the first batch is broken; a consumer does not look into it",
+    )
