@@ -98,6 +98,14 @@ def test_a_part_of_a_message_is_an_error() -> None:
     assert not recovery.excuse_for("sarama-client", "oversized-v1", facts())
 
 
+def test_a_codec_that_a_client_does_not_have_is_an_error() -> None:
+    """An error is right for a client without lz4; silence, and records that are lost after it, are not."""
+    assert recovery.excuse_for("kafka-rust", "lz4-v1", facts())
+    assert not recovery.excuse_for("kafka-rust", "lz4-v1", facts(**SILENT))
+    assert not recovery.excuse_for("kafka-rust", "lz4-v1", facts(passed_over=(12,)))
+    assert not recovery.excuse_for("kafkajs-client", "lz4-v1", facts())
+
+
 def test_a_consumer_that_goes_on_after_an_error_loses_nothing() -> None:
     """Good records that it fetched past after the error, and never gave, are lost to an application that polls on."""
     log = LOGS["wrong-crc"]()

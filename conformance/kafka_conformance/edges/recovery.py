@@ -76,6 +76,8 @@ COLUMNS: Final = (
 NO_OLD_MESSAGES: Final = ("platformatic-kafka-client", "rskafka-client", "kafka-ts")
 # Clients that read nothing but message sets, with the newest magic of them.
 ONLY_OLD_MESSAGES: Final[Mapping[str, int]] = {"kafka-node": 1, "no-kafka": 0, "kafka-rust": 0}
+# Clients without lz4, for which an error is right.
+NO_LZ4: Final = ("optiopay-kafka", *ONLY_OLD_MESSAGES)
 # The log of each row, in the order of the table.
 LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {**DAMAGES, **SOUND_LOGS}
 TOPIC: Final = "recovery"
@@ -400,6 +402,8 @@ def excuse_for(column: str, row: str, facts: RecoveryFacts) -> str:
         return "aiokafka documents that `async for` logs such an error and does not raise it."
     if row == "oversized-v1" and column in ONLY_OLD_MESSAGES and facts.error_count:
         return "Fetch versions up to 2 bring a part of such a message (KIP-74): an error is the only sign."
+    if row == "lz4-v1" and column in NO_LZ4 and facts.error_count and not facts.passed_over:
+        return "It does not have lz4: an error is the only answer."
     if row == NOT_STORED:
         return "Brokers compare the checksums of inner messages when they are produced, and store none like this."
     return ""

@@ -58,6 +58,12 @@ def _oversized_wrapper(magic: int = 1) -> DamagedLog:
     return old_log(magic, LogPiece(11, wrapper(magic, inside)), inside, readable=True)
 
 
+def _lz4_wrapper(magic: int = 1) -> DamagedLog:
+    """A good wrapper of a codec that some clients do not have."""
+    packed = encode(three(9, magic, "lz4"))
+    return old_log(magic, LogPiece(11, packed), {at: log_value(at) for at in (9, 10, 11)}, readable=True)
+
+
 def _middle_of_batch() -> DamagedLog:
     return _beginning_at(10, v2_log(encode(three(9, compression="gzip")), readable=True))
 
@@ -121,6 +127,7 @@ def _wrapper_at_its_first() -> DamagedLog:
 SOUND_LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
     "oversized": _oversized,
     "oversized-v1": _oversized_wrapper,
+    "lz4-v1": _lz4_wrapper,
     "middle-of-batch": _middle_of_batch,
     "middle-of-wrapper": _middle_of_wrapper,
     "damage-before-position": _damage_before_position,
