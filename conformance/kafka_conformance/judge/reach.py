@@ -519,7 +519,8 @@ def _complete_size(data: bytes) -> int:
 
 
 # Case functions whose checksum or size is wrong in a way that no fault of a disk or wire has a chance to hit: a
-# checksum of other bytes, or by another polynomial; a size that leads back to the start of an entry; more in front.
+# checksum of other bytes, by another polynomial, or over bytes that no broker stores; a size that leads back to the
+# start of an entry; more in front.
 FORGED: Final = frozenset(
     {
         "backwards.batch_at_itself",
@@ -532,6 +533,8 @@ FORGED: Final = frozenset(
         "v0_message.crc_over_the_wrong_bytes",
         "v0_message.crc_placeholder",
         "v2_crc.crc_before_the_codec_id",
+        "v2_crc.crc_of_an_empty_batch",
+        "v2_crc.crc_of_records_behind_a_count_of_zero",
         "v2_crc.crc_over_the_plain_records",
         "v2_crc.message_with_crc32c",
         "v2_crc.wrong_checksum",
