@@ -266,7 +266,7 @@ def listed_in_falling_order() -> Draft:
     return fetch(*batches, aborted=((ONE, 4), (ONE, 0)), seen=(2, 6))
 
 
-@case("TXN-23", "TXN-09", each={"empty": 0, "one-byte": 1, "two-bytes": 2, "three-bytes": 3}, since="1.1")
+@case("TXN-23", "TXN-09", each={"empty": 0, "one-byte": 1, "two-bytes": 2, "three-bytes": 3}, since="1.2")
 def marker_with_a_short_key(size: int) -> Draft:
     """Under read_committed a control key below four bytes is an error: it does not say what became of the records."""
     end = marker(1, ABORT)
@@ -282,7 +282,7 @@ def marker_with_a_short_key(size: int) -> Draft:
     )
 
 
-@case("TXN-23", "CMP-05", each={codec: CODECS[codec] for codec in ("gzip", "zstd")}, since="1.1")
+@case("TXN-23", "CMP-05", each={codec: CODECS[codec] for codec in ("gzip", "zstd")}, since="1.2")
 def aborted_batch_that_cannot_be_decompressed(codec: Compression) -> Draft:
     """A batch of an aborted transaction is left out before it is decompressed."""
     broken = raw_batch(

@@ -416,7 +416,7 @@ def length_in_a_longer_form(shape: dict[str, Any]) -> Draft:
     return valid(*around(longer_length(plain_of(shape["magic"]), shape["size"]), shape["magic"], "snappy"))
 
 
-@case("SNP-08", each={"by-1": 1, "by-fifty": 50}, since="1.1")
+@case("SNP-08", each={"by-1": 1, "by-fifty": 50}, since="1.2")
 def last_block_says_too_much_in_v0(more: int) -> Draft:
     """A last block that is whole, under a length beyond the end of the stream, is an error in a v0 wrapper, too."""
     block = snappy_block(plain_of(0))

@@ -14,8 +14,8 @@ from kafka_corpus.authoring.batches import bytes_of, payload_of
 from kafka_corpus.authoring.build import TIMESTAMP, expected, grid, record, sealed
 from kafka_corpus.authoring.frames import LZ4_END_MARK, lz4_data, lz4_header
 from kafka_corpus.authoring.messages import single_batch
-from kafka_corpus.registry import Draft, case, must_write
-from kafka_records import Batch, Record, encode
+from kafka_corpus.registry import Draft, case, must_refuse, must_write
+from kafka_records import Batch, Header, Record, encode
 
 CODECS: Final = {"none": "none", "gzip": "gzip"}
 DAY: Final = 86_400_000
@@ -250,3 +250,12 @@ DELTAS: Final = {"-64": -64, "-65": -65, "-8192": -8192, "-8193": -8193, "-2^20"
 def timestamp_delta_at_the_edge_of_a_size(row: Mapping[str, Any]) -> Draft:
     """A negative timestamp delta takes the shortest varint that holds it."""
     return is_written(timed((TIMESTAMP, TIMESTAMP + row["delta"]), compression=row["codec"]))
+
+
+NO_KEYS: Final = {"alone": (Header(None, b"1"),), "second": (Header(b"a", b"1"), Header(None, None))}
+
+
+@case("REC-18", each=grid(codec=CODECS, headers=NO_KEYS), refs=("sarama 1.61.1",), since="1.2")
+def null_header_key(row: Mapping[str, Any]) -> Draft:
+    """A header without a key is refused: no broker stores it, and no reader of Kafka's takes it."""
+    return must_refuse(of_records(record(b"v")._replace(headers=row["headers"]), compression=row["codec"]), "malformed")
