@@ -177,7 +177,7 @@ def before_damage(case: Case) -> list[WireRecord] | None:
 
 
 def too_many_before_an_error(case: Case, consumed: ConsumedRecords) -> str:
-    """What a consumer delivered of a broken entry that Kafka's holds back, in words; empty if nothing."""
+    """A text for records of a broken entry that Kafka's consumer does not deliver; empty if there are none."""
     if consumed.error is None or (sound := before_damage(case)) is None:
         return ""
     most, given = len(expected_records(case)) + len(sound), len(consumed.records)
