@@ -142,6 +142,13 @@ def wrapper_timestamp_that_is_given(shape: dict[str, Any]) -> Draft:
     return must_write(wrapper_batch(records, 1, shape["codec"], timestamp=timestamp), data, compare="masked")
 
 
+@case("NST-23", "NST-11", each=CODECS, since="1.2")
+def wrapper_of_a_single_message(codec: Compression) -> Draft:
+    """A wrapper at offset 0 has the time of its one message."""
+    data, batch = wrapped([record_of(1, 0, b"key", b"value " * 50, timestamp=TIMESTAMP - 86_400_000)], 1, codec)
+    return must_write(batch, data, compare="masked")
+
+
 @case("LEG-17", "LEG-18")
 def no_append_bit_in_v0() -> Draft:
     """Bit 3 is never written in v0, although a batch may ask for LogAppendTime."""
