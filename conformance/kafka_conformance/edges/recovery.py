@@ -88,12 +88,15 @@ SILENCE_SECONDS: Final = 15.0
 # What an application gets in all when it seeks, and when it polls on.
 SEEK_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 30.0
+# What the slowest client delivers on a busy machine.
+RECORDS_PER_SECOND: Final = 2000
 # Beyond a silence, until a client that does not return is ended; on a busy machine all is slower.
 GRACE_SECONDS: Final = 15.0
 # More fetches than this in ten seconds are a busy loop: a client that waits half a second sends 20.
 HOT: Final = 100
 MAX_LINE: Final = 1 << 23
 MAX_ERRORS: Final = 5
+MAX_OFFSETS: Final = 24
 
 
 def log_for(row: str, newest_magic: int = MAGIC_VALUE_V1) -> DamagedLog:
@@ -133,7 +136,7 @@ def run_application(
     argv: Sequence[str], environment: Mapping[str, str], log: DamagedLog, *, seek: bool, step: int = 0
 ) -> ApplicationRun:
     """Run the application *argv* on a broker of its own with *log*."""
-    tape, limit = tape_of(log), SEEK_SECONDS if seek else POLL_SECONDS
+    tape, limit = tape_of(log), (SEEK_SECONDS if seek else POLL_SECONDS) + len(log.good) / RECORDS_PER_SECOND
     with FakeBroker(versions=GROUP_VERSIONS) as broker, TemporaryFile() as stderr:
         broker.put_on(TOPIC, tape)
         request = {
@@ -193,6 +196,7 @@ class _Watchdog:
         self._start(0)
 
     def _start(self, more: float) -> None:
+        self._began, self._more = time.monotonic(), more
         self._timer = threading.Timer(self._seconds + more, self._fire)
         self._timer.daemon = True
         self._timer.start()
@@ -202,7 +206,9 @@ class _Watchdog:
         _end(self._process)
 
     def restart(self, more: float) -> None:
-        """Begin again, with so many seconds *more*, since it has printed something."""
+        """Begin again, with so many seconds *more*, since it has printed something; at most once a second."""
+        if more == self._more and time.monotonic() - self._began < 1.0:
+            return
         self.cancel()
         self._start(more)
 
@@ -302,8 +308,8 @@ def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun |
     both = [*delivered, *(_delivered(polling) if polling else ())]
     # Records before the damage count in either run: an error may come before they were taken.
     return RecoveryFacts(
-        before=[offset for offset in log.good if offset < log.first_bad and offset not in values],
-        after=[offset for offset in log.good if offset > log.first_bad and offset not in values],
+        before=[offset for offset in log.good if offset < log.first_bad and offset not in values][:MAX_OFFSETS],
+        after=[offset for offset in log.good if offset > log.first_bad and offset not in values][:MAX_OFFSETS],
         below=sorted({offset for offset, _ in both if offset < log.start}),
         wrong=sorted({offset for offset, value in both if offset in written and written[offset] != value}),
         unknown=sorted({offset for offset, _ in both if log.start <= offset <= log.last and offset not in written}),
@@ -320,7 +326,7 @@ def facts_of(log: DamagedLog, seeking: ApplicationRun, polling: ApplicationRun |
         ending=seeking.ending,
         polled_on=polling.ending if polling else "",
         polled_past=any(offset >= log.past for offset, _ in _delivered(polling)) if polling else False,
-        passed_over=_passed_over(log, polling) if polling else [],
+        passed_over=_passed_over(log, polling)[:MAX_OFFSETS] if polling else [],
         stderr=seeking.stderr or (polling.stderr if polling else ""),
     )
 

@@ -33,6 +33,7 @@ from kafka_records.constants import MAGIC_VALUE_V0
 
 # Where a v2 batch has the difference of its last offset and its base offset.
 LAST_DELTA_AT: Final = 23
+MANY: Final = 130_000
 
 
 def _beginning_at(start: int, log: DamagedLog) -> DamagedLog:
@@ -56,6 +57,15 @@ def _oversized_wrapper(magic: int = 1) -> DamagedLog:
     """A wrapper with a value of 3 MiB that no compressor makes smaller."""
     inside = {9: log_value(9), 10: random.Random(9).randbytes(3 << 20), 11: log_value(11)}
     return old_log(magic, LogPiece(11, wrapper(magic, inside)), inside, readable=True)
+
+
+def _many_records() -> DamagedLog:
+    """A gzip batch of so many records that they do not fit on a stack as the arguments of one call."""
+    values = {offset: log_value(offset) for offset in range(MANY)}
+    data = encode(log_batch(0, list(values.values()), compression="gzip"))
+    inside = {offset: values.pop(offset) for offset in (0, MANY // 2, MANY - 1)}
+    good = values | {MANY + at: log_value(MANY + at) for at in range(3)}
+    return DamagedLog((LogPiece(MANY - 1, data), *sound_batches(MANY)), good, inside, past=MANY, magic=2, readable=True)
 
 
 def _lz4_wrapper(magic: int = 1) -> DamagedLog:
@@ -128,6 +138,7 @@ SOUND_LOGS: Final[Mapping[str, Callable[..., DamagedLog]]] = {
     "oversized": _oversized,
     "oversized-v1": _oversized_wrapper,
     "lz4-v1": _lz4_wrapper,
+    "many-records": _many_records,
     "middle-of-batch": _middle_of_batch,
     "middle-of-wrapper": _middle_of_wrapper,
     "damage-before-position": _damage_before_position,
