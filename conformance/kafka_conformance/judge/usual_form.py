@@ -59,6 +59,7 @@ UNWRITTEN: Final = frozenset(
         "message_set.all_inner_offsets_zero",
         "message_set.inner_append_bit_is_ignored",
         "resources.many_frames",
+        "snappy.half_a_header_before_any_output",
         "resources.many_headers",
         "snappy.block_of_no_output",
         "timestamp.append_time_under_a_horizon",
