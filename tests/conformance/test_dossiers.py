@@ -443,8 +443,8 @@ def test_pages_are_short(libraries: list[LibraryDossier]) -> None:
 def is_client_alone(row: str) -> bool:
     """Whether the library of *row* has no codec that a program could call, or *row* is its client."""
     known = find_testee(row)
-    recipe = known.recipe if known else None
-    return row.endswith("-client") or (recipe is not None and recipe.client and recipe.project == row)
+    library = find_testee(known.recipe.project) if known and known.recipe else None
+    return row.endswith("-client") or bool(library and library.recipe and library.recipe.client)
 
 
 @pytest.mark.timeout(900)  # the kept results are read
