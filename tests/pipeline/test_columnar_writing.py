@@ -22,7 +22,10 @@ repeatable = settings(
     max_examples=150, derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 FORMATS = [(magic, codec) for magic in (0, 1, 2) for codec in COMPRESSIONS if magic == 2 or codec != "zstd"]
-ENCODED = {case.id: case.input for case in load_vectors() if case.op == "encode" and isinstance(case.input, Batch)}
+ALL_ENCODED = {case.id: case.input for case in load_vectors() if case.op == "encode" and isinstance(case.input, Batch)}
+# The column of header keys has no nulls.
+WITHOUT_KEY = {id_: batch for id_, batch in ALL_ENCODED.items() if id_.startswith("writers.null_header_key[")}
+ENCODED = {id_: batch for id_, batch in ALL_ENCODED.items() if id_ not in WITHOUT_KEY}
 
 
 def written(*batches: Batch) -> bytes | str:
@@ -54,6 +57,14 @@ def test_every_encode_case_of_the_corpus() -> None:
 
     assert different == []
     assert beyond < 20
+
+
+@pytest.mark.parametrize("id_", WITHOUT_KEY)
+def test_a_header_without_a_key(id_: str) -> None:
+    """It is refused before anything is written; the reference refuses it, too."""
+    with pytest.raises(ValueError, match="a header without a key"):
+        written(WITHOUT_KEY[id_])
+    assert str(by_reference(WITHOUT_KEY[id_])).endswith("REC-18)")
 
 
 @repeatable
