@@ -8,6 +8,7 @@ without passing through here.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 # Long enough for a library's message with its path, short enough for one result line.
@@ -61,3 +62,24 @@ def indented_json(document: Any, spaces: int = 2) -> bytes:
     import msgspec  # not at the top: pages explain bytes in a browser, without it
 
     return msgspec.json.format(msgspec.json.encode(document), indent=spaces) + b"\n"
+
+
+# The part of an absolute path above the folder in which packages or built testees are installed.
+_ABOVE_PACKAGES: Final = re.compile(r"""(?<![\w…-])/[^\s"'()\[\]|]*?/(?=(?:site-packages|node_modules|testees)/)""")
+# The same of crates, with the folder of their registry; and such a path that was cut before the end of it.
+_ABOVE_CRATES: Final = re.compile(r"""(?<![\w…-])/[^\s"'()\[\]|]*?/registry/src/[^/\s]+/""")
+_CUT_PATH: Final = re.compile(r"""(?<![\w…-])/[^\s"'()\[\]|…]*/\.(?:cache|cargo)/[^\s"'()\[\]|…]*…""")
+
+
+def without_folders(value: Any) -> Any:
+    """A text, or the texts in a mapping, without the machine's own part of paths; any other value as it is.
+
+    >>> without_folders("at (/home/me/.cache/kafkaproof/testees/a-1.0/node_modules/lz4/index.js:7)")
+    'at (…/testees/a-1.0/node_modules/lz4/index.js:7)'
+    """
+    if isinstance(value, Mapping):
+        return {name: without_folders(each) for name, each in value.items()}
+    if not isinstance(value, str):
+        return value
+    shorter = _ABOVE_CRATES.sub("…/", _ABOVE_PACKAGES.sub("…/", value))
+    return _CUT_PATH.sub("…", shorter)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_conformance.runner.kept_results import CorpusContents, kept_files, kept_of, read_kept, without_folders
+from kafka_conformance.runner.kept_results import CorpusContents, kept_files, kept_of, read_kept
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
+from kafka_conformance.sanitize import without_folders
 from kafka_corpus.vectors import load_vectors
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -18,6 +19,11 @@ TESTEE = {"name": "some-codec", "version": "1", "consumer": False, "append": Fal
     [
         ("File /home/me/venv/lib/python3.11/site-packages/kafka/codec.py", "File …/site-packages/kafka/codec.py"),
         ("at (/root/.cache/kafkaproof/testees/a-1/node_modules/b.js:1)", "at (…/testees/a-1/node_modules/b.js:1)"),
+        (
+            "panicked at /home/me/.cargo/registry/src/index.example-1/kafka-0.10.0/src/a.rs:1",
+            "panicked at …/kafka-0.10.0/src/a.rs:1",
+        ),
+        ("at /root/.cache/kafkaproof/te…", "at …"),
         ("github.com/segmentio/kafka-go/decode.go:46", "github.com/segmentio/kafka-go/decode.go:46"),
         ("expected 1/2, got 3", "expected 1/2, got 3"),
     ],

@@ -27,7 +27,7 @@ import msgspec
 from kafka_brokers.wire.client import parse_address
 from kafka_conformance.causes import MAX_ID, MAX_TITLE, MAX_WORDS
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
-from kafka_conformance.sanitize import printable
+from kafka_conformance.sanitize import printable, without_folders
 
 EdgeGrade = Literal["PASS", "FAIL", "HOSTILE", "NON_STRICT", "INFO", "not run"]
 EDGE_GRADES: Final[tuple[EdgeGrade, ...]] = get_args(EdgeGrade)
@@ -369,8 +369,8 @@ class EdgeWriter:
 
 
 def said(text: object) -> str:
-    """Text of a client, proxy or broker, as data of limited length."""
-    return printable(str(text), MAX_SAID)
+    """Text of a client, proxy or broker, as data of limited length, without folders of the machine."""
+    return printable(without_folders(str(text)), MAX_SAID)
 
 
 def unreviewed(results: Mapping[str, Iterable[EdgeResult]]) -> Iterator[tuple[str, EdgeResult, EdgeCell]]:

@@ -20,6 +20,7 @@ from kafka_conformance.judge.verdict import Outcome, Verdict
 from kafka_conformance.runner import results
 from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, Unusable, result_line
+from kafka_conformance.sanitize import without_folders
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import content_hash, corpus_hash_of
 
@@ -143,19 +144,6 @@ def kept_line(line: ResultLine, corpus: CorpusContents) -> KeptLine:
     why, also = without_folders(line.why), tuple(map(without_folders, line.also))
     content = corpus.contents[line.case][:CONTENT]
     return KeptLine(**fields | {"content": content, "observation": observation, "why": why, "also": also})
-
-
-# The part of an absolute path above the folder in which packages or built testees are installed.
-_ABOVE_PACKAGES: Final = re.compile(r"""(?<![\w…-])/[^\s"'()\[\]|]*?/(?=(?:site-packages|node_modules|testees)/)""")
-
-
-def without_folders(value: Any) -> Any:
-    """A text without the machine's own part of paths; any other value as it is.
-
-    >>> without_folders("at (/home/me/.cache/kafkaproof/testees/a-1.0/node_modules/lz4/index.js:7)")
-    'at (…/testees/a-1.0/node_modules/lz4/index.js:7)'
-    """
-    return _ABOVE_PACKAGES.sub("…/", value) if isinstance(value, str) else value
 
 
 def _line(kept: KeptLine, case: Case) -> ResultLine:
