@@ -76,3 +76,14 @@ def test_a_fetch_brings_batches_before_the_position() -> None:
     tape = tape_of(LOGS["batches-before-position"]())
     assert [batch.base_offset for batch in decode(tape.read(3, 2))] == [0, 0, 3, 6, 9, 12]
     assert decode(tape.read(6, 2))[0].base_offset == 6
+
+
+def test_a_run_that_is_not_over_in_its_time_is_no_finding() -> None:
+    """A slow machine loses no records: without an error or a silence nothing is known of those that did not come."""
+    log = LOGS["middle-of-batch"]()
+    lines = [{"offset": 10, "value": b64encode(log.inside[10]).decode()}]
+    run = ApplicationRun([RecoveryEvent(float(at), line) for at, line in enumerate(lines)], [], "time")
+
+    verdict = judge_recovery(recovery.facts_of(log, run, None), readable=True)
+
+    assert (verdict.grade, verdict.outcome) == ("not run", "out of time")

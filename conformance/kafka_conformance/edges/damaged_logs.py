@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from kafka_brokers.fake_broker import Tape, end_record
+from kafka_corpus.authoring.build import reseal, reseal_message
 from kafka_records import Batch, Record, encode
-from kafka_records.checksum import checksum_legacy, checksum_v2
 from kafka_records.constants import MAGIC_VALUE_V2, NO_TIMESTAMP
 from kafka_records.layout import ENTRY
 from kafka_records.varint import encode_varint
@@ -111,16 +111,6 @@ def three(first: int, magic: int = 2, compression: str = "none") -> Batch:
     return log_batch(first, [log_value(offset) for offset in range(first, first + 3)], magic, compression)
 
 
-def with_checksum(data: bytes) -> bytes:
-    """A v2 batch with the checksum that its bytes have."""
-    return data[:17] + checksum_v2(data).to_bytes(4, "big") + data[21:]
-
-
-def with_legacy_checksum(data: bytes) -> bytes:
-    """An old message with the checksum that its bytes have."""
-    return data[:12] + checksum_legacy(data).to_bytes(4, "big") + data[16:]
-
-
 def with_own_size(data: bytes) -> bytes:
     """An entry with the size that it has."""
     return data[:8] + (len(data) - ENTRY.size).to_bytes(4, "big") + data[12:]
@@ -182,7 +172,7 @@ def wrapper(magic: int, values: Mapping[int, bytes], damage: Callable[[bytes], b
     packed = damage(gzip.compress(plain, mtime=0))
     data = whole[:value_at] + packed
     data = overwritten(data, value_at - 4, len(packed).to_bytes(4, "big"))
-    return with_legacy_checksum(with_own_size(data))
+    return reseal_message(with_own_size(data))
 
 
 def wrapped_log(magic: int, damage: Callable[[bytes], bytes] = bytes, **more: Any) -> DamagedLog:
@@ -215,7 +205,7 @@ def _garbage(data: bytes) -> bytes:
 
 def _broken_compression(name: str) -> DamagedLog:
     whole = encode(three(9, compression=name))
-    return v2_log(with_checksum(whole[:RECORDS_AT] + _garbage(whole[RECORDS_AT:])))
+    return v2_log(reseal(whole[:RECORDS_AT] + _garbage(whole[RECORDS_AT:])))
 
 
 def _unknown_magic() -> DamagedLog:
@@ -227,7 +217,7 @@ def _unknown_magic_of_one() -> DamagedLog:
 
 
 def _unknown_compression() -> DamagedLog:
-    return v2_log(with_checksum(overwritten(encode(three(9)), ATTRIBUTES_AT, b"\6")))
+    return v2_log(reseal(overwritten(encode(three(9)), ATTRIBUTES_AT, b"\6")))
 
 
 def _record_length() -> DamagedLog:
@@ -235,12 +225,12 @@ def _record_length() -> DamagedLog:
     whole = encode(three(9))
     at = RECORDS_AT + 1 + whole[RECORDS_AT] // 2
     data = whole[:at] + encode_varint(1000) + whole[at + 1 :]
-    return v2_log(with_checksum(with_own_size(data)))
+    return v2_log(reseal(with_own_size(data)))
 
 
 def _record_count() -> DamagedLog:
     """The header claims five records and has three."""
-    return v2_log(with_checksum(overwritten(encode(three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
+    return v2_log(reseal(overwritten(encode(three(9)), COUNT_AT, (5).to_bytes(4, "big"))))
 
 
 def _short_length() -> DamagedLog:

@@ -24,10 +24,10 @@ from kafka_conformance.edges.damaged_logs import (
     sound_batches,
     three,
     v2_log,
-    with_checksum,
     wrapped_log,
     wrapper,
 )
+from kafka_corpus.authoring.build import reseal
 from kafka_records import encode
 from kafka_records.constants import MAGIC_VALUE_V0
 
@@ -115,7 +115,7 @@ def _base_offset_of_minus_one() -> DamagedLog:
 def _last_offset_before_base() -> DamagedLog:
     """The consumer begins at 9, with a batch of three records from there on, which names 8 as its last offset."""
     delta = (-1).to_bytes(4, "big", signed=True)
-    return _beginning_at(9, v2_log(with_checksum(overwritten(encode(three(9)), LAST_DELTA_AT, delta)), readable=True))
+    return _beginning_at(9, v2_log(reseal(overwritten(encode(three(9)), LAST_DELTA_AT, delta)), readable=True))
 
 
 def _wrapper_at_zero(magic: int = 1) -> DamagedLog:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from kafka_corpus.authoring.build import reseal_message
 from kafka_records import RecordFormatError
 from kafka_records import attributes as bits
 from kafka_records.batch import BatchHeader, decode_header
-from kafka_records.checksum import checksum_legacy
 from kafka_records.compression import decompress
 from kafka_records.constants import MAGIC_VALUE_V2, RECORD_BATCH_OVERHEAD
-from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, CRC_OFFSET_LEGACY, MAGIC_OFFSET
+from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
 from kafka_records.log import split_entries
 from kafka_records.message import Message, decode_message, is_compressed
 from kafka_records.message_set import Inner, base_offset_of, resolve
@@ -70,15 +70,10 @@ def _of_wrapper(wrapper: Message) -> tuple[Record, ...] | None:
     codec = bits.compression_of(wrapper.attributes, at=ATTRIBUTES_OFFSET_LEGACY, rule="LEG-16")
     payload = decompress(codec, wrapper.value or b"", magic=wrapper.magic, most=MAX_PAYLOAD)
     given = [payload[start:end] for start, end in split_entries(payload)]
-    sealed = [_sealed(message) for message in given]
+    sealed = list(map(reseal_message, given))
     damaged = (at for at, pair in enumerate(zip(given, sealed, strict=True)) if pair[0] != pair[1])
     first = next(damaged, None)
     if first is None:
         return None
     messages = [Inner(0, decode_message(message)) for message in sealed]
     return tuple(resolve(messages, base_offset_of(messages, wrapper), wrapper)[:first])
-
-
-def _sealed(message: bytes) -> bytes:
-    crc = checksum_legacy(message).to_bytes(4, "big")
-    return message[:CRC_OFFSET_LEGACY] + crc + message[CRC_OFFSET_LEGACY + len(crc) :]

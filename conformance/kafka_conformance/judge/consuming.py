@@ -153,7 +153,9 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
     `before_damage` knows them.  Those that it held back before an error are not, nor
     those that one does not deliver which never gets there.
     """
-    expected, given = expected_records(case) + (before_damage(case) or []), consumed.records
+    expected, given = expected_records(case), consumed.records
+    if len(given) > len(expected):
+        expected += before_damage(case) or []
     if consumed.error is not None or consumed.stalled or case.expect.verdict == "invalid":
         shortest = min(len(expected), len(given))
         expected, given = expected[:shortest], given[:shortest]
@@ -167,7 +169,7 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
 
 
 def before_damage(case: Case) -> list[WireRecord] | None:
-    """The records of the first broken entry that a consumer may deliver; None if it is not known, or none goes up."""
+    """The records of the first broken entry that a consumer may deliver; None if unknown, or their offsets fall."""
     broken = _broken_entry(case) if case.expect.verdict == "invalid" else None
     records = records_before_damage(broken) if broken else None
     if records is None:
@@ -178,9 +180,10 @@ def before_damage(case: Case) -> list[WireRecord] | None:
 
 def too_many_before_an_error(case: Case, consumed: ConsumedRecords) -> str:
     """A text for records of a broken entry that Kafka's consumer does not deliver; empty if there are none."""
-    if consumed.error is None or (sound := before_damage(case)) is None:
+    most, given = len(expected_records(case)), len(consumed.records)
+    if consumed.error is None or given <= most or (sound := before_damage(case)) is None:
         return ""
-    most, given = len(expected_records(case)) + len(sound), len(consumed.records)
+    most += len(sound)
     return f"expected at most {most} before the error, got {given}" if given > most else ""
 
 

@@ -124,6 +124,7 @@ EQUIVALENCES: Final = (
         holds=_is_unassigned,
     ),
 )
+_NAMES: Final = tuple(map(str, EQUIVALENCES))
 LONGER_VARINT: Final = Equivalence(
     name="varint longer than needed",
     rule="VAR-05",
@@ -149,8 +150,7 @@ def graded(found: Sequence[Difference], wanted: Sequence[Batch], written: Sequen
 
 def _rank(found: Difference) -> int:
     """0 for what is no equivalence."""
-    names = [str(each) for each in EQUIVALENCES]
-    return 1 + names.index(found.equivalence) if found.equivalence in names else 0
+    return 1 + _NAMES.index(found.equivalence) if found.equivalence in _NAMES else 0
 
 
 def _named(found: Difference, wanted: Sequence[Batch], written: Sequence[Batch]) -> Difference:

@@ -140,8 +140,8 @@ def cases_for(cases: Iterable[Case], testee: Mapping[str, Any]) -> list[Case]:
 def kept_line(line: ResultLine, corpus: CorpusContents) -> KeptLine:
     """The line of a full result as it is kept: the machine's own folders are left out of paths."""
     fields = {name: getattr(line, name) for name in KeptLine.__struct_fields__ if name not in ("content", "keys")}
-    observation = {name: without_folders(value) for name, value in line.observation.items()}
-    why, also = without_folders(line.why), tuple(map(without_folders, line.also))
+    observation, why = without_folders(line.observation), without_folders(line.why)
+    also = tuple(map(without_folders, line.also))
     content = corpus.contents[line.case][:CONTENT]
     return KeptLine(**fields | {"content": content, "observation": observation, "why": why, "also": also})
 
