@@ -10,11 +10,10 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// consume reads until the end record, or the first error.  Waiting times are shorter than by default: a Reader spends
-// ReadBatchTimeout, 10 s, on each batch that it cannot decompress, and up to a second before it tries again.
+// consume reads until the end record, or the first error.  A Reader waits up to a second before it tries again, by default.
 func consume(asked *clientRequest, found *delivered) error {
 	config := kafka.ReaderConfig{
-		Brokers: []string{asked.Bootstrap}, Topic: asked.Topic, ReadBatchTimeout: 300 * time.Millisecond,
+		Brokers: []string{asked.Bootstrap}, Topic: asked.Topic, Dialer: impatient,
 		ReadBackoffMin: time.Millisecond, ReadBackoffMax: time.Millisecond,
 	}
 	if asked.Committed {
