@@ -83,7 +83,7 @@ def test_a_finding_without_an_entry_is_named_by_rule_and_effect() -> None:
         ('id = "append-time-ignored"', 'id = "Append_Time"', "kebab-case"),
         ("LogAppendTime is ignored", "LogAppendTime is ignored " + "and " * 12, "at most 72"),
         ('version = "0.4.51"', 'verzion = "0.4.51"', "verzion"),
-        ("own time is not used.", "own time is not used. " + "Again. " * 120, "more than 120 words"),
+        ("own time is not used.", "own time is not used. " + "Again. " * 90, "more than 90 words"),
         ('[[cause]]\nid = "append', '[[cause]\nid = "append', "kafka-go.toml"),
     ],
 )

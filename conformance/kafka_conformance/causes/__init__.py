@@ -35,7 +35,7 @@ from kafka_corpus.vector_format import matches
 SUFFIX: Final = ".toml"
 MAX_ID: Final = 40
 MAX_TITLE: Final = 72
-MAX_WORDS: Final = 120
+MAX_WORDS: Final = 90
 # Characters of a reply, of the name below it, and of its link.
 MAX_REPLY: Final = 1000
 MAX_REPLY_NAME: Final = 100
