@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from kafka_brokers.wire.client import parse_address
-from kafka_conformance.causes import MAX_ID, MAX_TITLE, MAX_WORDS
+from kafka_conformance.causes import MAX_ID, MAX_TITLE
 from kafka_conformance.judge.grade import GRADES, Grade, grade_rank
 from kafka_conformance.sanitize import printable, without_folders
 
@@ -35,6 +35,8 @@ FORMAT: Final = "kafkaproof-edges 1"
 SUFFIX: Final = ".ndjson"
 # Characters of a text that a client or broker said, as it is kept.
 MAX_SAID: Final = 400
+# Of an explanation: several rows of a table and what an application can do.
+MAX_WORDS: Final = 120
 # Characters of a column's name in the name of its file, and in a table.
 MAX_FILE_NAME: Final = 60
 MAX_LABEL: Final = 60
