@@ -111,6 +111,16 @@ def test_skipping_a_plain_batch_is_a_failure(script: Script) -> None:
     assert check["encodes a batch of magic 2"].problem == "a plain batch is skipped: later"
 
 
+@pytest.mark.parametrize(("consumer", "decoded"), [(False, False), (True, True)])
+def test_what_only_writes_is_given_nothing_to_decode(consumer: bool, decoded: bool, script: Script) -> None:
+    """A codec that announces formats to write and none to read only writes; a client's formats are unknown."""
+    hello = f"encode=dict(magics=[2], compressions=['none']), consumer={consumer}"
+    made = checks(script("reply(id=id, skipped='no decode here')", hello=hello))
+
+    assert ("decodes a batch of magic 2" in made) is decoded
+    assert "encodes a batch of magic 2" in made
+
+
 def test_a_broken_line_is_no_failure(script: Script) -> None:
     """The protocol never sends a broken line, so the testee's reaction is noted and not judged."""
     made = checks(script("reply(id=id, skipped='no')"))

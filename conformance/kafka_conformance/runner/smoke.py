@@ -160,8 +160,14 @@ def sample_case(magic: int, base_offset: int = 0) -> Case:
     return Case(id=f"smoke.magic_{magic}", title="", rules=(), area="smoke", op="decode", input=data, expect=expect)
 
 
+def _magics_to_decode(hello: HelloReply) -> Sequence[int]:
+    """Those that are announced; of a client that announces none, the newest, unless it only writes."""
+    writes_only = bool(hello.encode.magics) and not hello.consumer
+    return hello.decode.magics or ([] if writes_only else [2])
+
+
 def _decodes(talk: _Talk, hello: HelloReply) -> Iterator[SmokeCheck]:
-    for magic in hello.decode.magics or [2]:
+    for magic in _magics_to_decode(hello):
         if magic not in (0, 1, 2):
             continue
         case = sample_case(magic)
