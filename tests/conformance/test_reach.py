@@ -160,6 +160,7 @@ def test_old_formats_that_no_sound_peer_wrote(name: str, reaches: dict[str, Case
         # The cleaner computes the largest time of what it keeps.
         ("compaction.max_timestamp_of_a_removed_record", "hostile"),
         ("varint.offset_delta_at_the_edge_of_a_size[-2147483648]", "hostile"),
+        ("v2_offsets.last_sequence_follows_the_last_offset[-1 stays]", "hostile"),  # the id has no sequence
         ("message_set.wrapper_offset_zero[gzip]", "retired"),
         ("message_set.wrapper_with_a_key[v0-gzip]", "retired"),  # brokers write the wrapper again, without the key
         ("message_set.relative_offsets_not_from_0[gzip-7]", "retired"),  # and its inner offsets from 0

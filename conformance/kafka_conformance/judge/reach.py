@@ -183,6 +183,11 @@ def _of_broker(batch: Batch) -> bool:
     return stamped or batch.control or len(batch.records) != span
 
 
+def has_sequence_of_its_producer(batch: Batch) -> bool:
+    """Whether data with a producer id have a sequence, which markers do without (PID-03, PID-04)."""
+    return batch.control or batch.producer_id < 0 or batch.base_sequence >= 0
+
+
 def reach_of(case: Case) -> BrokerReach:
     """Answers of brokers to the bytes of *case*: recorded, else measured, else predicted."""
     if case.op != "decode":
@@ -500,6 +505,8 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return None
     if not all(map(has_right_maximum, batches)):
         return None  # brokers and the cleaner compute it from the records
+    if not all(map(has_sequence_of_its_producer, batches)):
+        return None  # no writer of Kafka's makes such data, and brokers take them from no client
     if not has_usual_offsets(batches):
         return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
