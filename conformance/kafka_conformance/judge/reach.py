@@ -183,9 +183,12 @@ def _of_broker(batch: Batch) -> bool:
     return stamped or batch.control or len(batch.records) != span
 
 
-def has_sequence_of_its_producer(batch: Batch) -> bool:
-    """Whether data with a producer id have a sequence, which markers do without (PID-03, PID-04)."""
-    return batch.control or batch.producer_id < 0 or batch.base_sequence >= 0
+def _is_of_a_log(batch: Batch) -> bool:
+    """Whether its largest time is that of its records, and data with a producer id have a sequence.
+
+    Brokers and the cleaner compute the one, and brokers refuse data without the other (PID-03, PID-04).
+    """
+    return has_right_maximum(batch) and (batch.control or batch.producer_id < 0 or batch.base_sequence >= 0)
 
 
 def reach_of(case: Case) -> BrokerReach:
@@ -503,12 +506,8 @@ def _of_valid(case: Case, data: bytes, supported: SupportedReleases) -> CaseReac
         return None
     if not has_list_of_brokers(batches, case.aborted or ()):
         return None
-    if not all(map(has_right_maximum, batches)):
-        return None  # brokers and the cleaner compute it from the records
-    if not all(map(has_sequence_of_its_producer, batches)):
-        return None  # no writer of Kafka's makes such data, and brokers take them from no client
-    if not has_usual_offsets(batches):
-        return None  # brokers store batches of delta + 1 records, and cleaning keeps the delta
+    if not (all(map(_is_of_a_log, batches)) and has_usual_offsets(batches)):
+        return None
     if case.rules[0].partition("-")[0] in BROKERS_OWN or any(map(_of_broker, batches)):
         return CaseReach("broker_itself", (), "shape", "Brokers write such batches: clients may not send them.")
     if len(data) > _complete_size(data):
