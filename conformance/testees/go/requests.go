@@ -39,7 +39,7 @@ type clientAnswer struct {
 }
 
 // mostShown is how many bytes of records are shown: of a flood the first, while the consumer reads on to its end.
-const mostShown = 12 << 20
+const mostShown = 16 << 20
 
 // delivered collects the records that a consumer delivers, up to the end record.
 type delivered struct {

@@ -8,7 +8,7 @@ const { Skipped, bytes, refusal, serve } = require('./lines.cjs')
 const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
-const SHOWN = 12 << 20
+const SHOWN = 16 << 20
 // Bytes are an option: by default keys and values are text.
 const OPTIONS = { fromOffset: true, autoCommit: false, encoding: 'buffer', keyEncoding: 'buffer' }
 // snappy is an optional dependency, which kafka-node-snappy has; others kafka-node does not have.

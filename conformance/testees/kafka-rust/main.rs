@@ -14,7 +14,7 @@ mod recover;
 
 const VERSION: &str = "0.10.0";
 /// So many bytes of records are shown: of a flood the first, while the consumer reads on to its end.
-const MOST_SHOWN: usize = 12 << 20;
+const MOST_SHOWN: usize = 16 << 20;
 const COMPRESSIONS: [(&str, Compression); 3] =
     [("none", Compression::NONE), ("gzip", Compression::GZIP), ("snappy", Compression::SNAPPY)];
 

@@ -8,7 +8,7 @@ const { Skipped, refusal, serve } = require('./lines.cjs')
 const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
-const SHOWN = 12 << 20
+const SHOWN = 16 << 20
 const COMPRESSIONS = ['none', 'gzip', 'snappy', 'lz4', ...(require('node:zlib').createZstdDecompress ? ['zstd'] : [])]
 
 // An error of a consumer goes to the log, and nowhere else: it starts again.  The log is one for all consumers; what is logged

@@ -11,7 +11,7 @@ const { message } = require('./messages.js')
 const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
-const SHOWN = 12 << 20
+const SHOWN = 16 << 20
 // It tries a fetch again before it gives up, as by default, but without seconds between, and less often than the fake
 // broker serves one offset.
 const RETRY = { retries: 2, initialRetryTime: 1, maxRetryTime: 1, restartOnFailure: async () => false }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Of a flood of records the first are shown; the consumer reads on to its end. */
-#define SHOWN (12 << 20)
+#define SHOWN (16 << 20)
 #define TEXT 256
 
 static const char *const able = "{\"magics\":[0,1,2],\"compressions\":[\"none\",\"gzip\",\"snappy\",\"lz4\",\"zstd\"]}";

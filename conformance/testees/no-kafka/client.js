@@ -8,7 +8,7 @@ const { Skipped, bytes, refusal, serve } = require('./lines.cjs')
 const { Inbox, serveRecovery } = require('./application.cjs')
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
-const SHOWN = 12 << 20
+const SHOWN = 16 << 20
 // It fetches again at once, where the default waits a second.
 const IDLE = 1
 // snappy is a package that users add: no-kafka-snappy has it.

@@ -15,7 +15,7 @@ import (
 )
 
 // mostShown is how many bytes of records are shown: of a flood the first, while the consumer reads on to its end.
-const mostShown = 12 << 20
+const mostShown = 16 << 20
 
 type request struct {
 	Op        string `json:"op"`

@@ -9,7 +9,7 @@ import { kind, message, shown, version } from './shared.js'
 const { Skipped, refusal, serve } = lines
 
 // Of a flood of records the first are shown; the consumer reads on to its end.
-const SHOWN = 12 << 20
+const SHOWN = 16 << 20
 // It tries a fetch again before it gives up, as by default, but without seconds between, and less often than the fake
 // broker serves one offset.
 const RETRY = { retries: 2, retryDelay: 1 }

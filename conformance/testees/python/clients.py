@@ -15,7 +15,7 @@ from typing import Any
 # The release that the build has installed, whatever this interpreter has.
 sys.path.insert(0, str(Path(__file__).parent / "packages"))
 
-SHOWN = 12 << 20  # bytes: of a flood of records the first are shown; the consumer reads on to its end
+SHOWN = 16 << 20  # bytes: of a flood of records the first are shown; the consumer reads on to its end
 
 Consume = Callable[[dict[str, Any], "Delivered"], None]
 Kind = Callable[[Exception], str]

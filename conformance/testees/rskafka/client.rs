@@ -17,7 +17,7 @@ use serde_json::{json, Value};
 use crate::recover;
 
 /// So many bytes of records are shown: of a flood the first, while the consumer reads on to its end.
-const MOST_SHOWN: usize = 12 << 20;
+const MOST_SHOWN: usize = 16 << 20;
 const COMPRESSIONS: [(&str, Compression); 5] = [
     ("none", Compression::NoCompression),
     ("gzip", Compression::Gzip),
