@@ -84,7 +84,7 @@ def decompressed_payload_ends_early(row: dict[str, Any]) -> Draft:
 
 @case("HDR-13", "REC-03", each=grid(codec=CODECS, size={"inside its length": 1, "inside its body": 9}))
 def second_record_ends_early(row: dict[str, Any]) -> Draft:
-    """The second record ends early, so that no record of the batch is given, not even the first."""
+    """The second record of a batch ends early, which is an error, also where the first record has been given."""
     second = raw_record(offset_delta=1, value=b"v" * 100)
     return invalid(packed(row["codec"], raw_records([RECORD]) + second[: row["size"]], record_count=2), *COMPRESSED)
 
