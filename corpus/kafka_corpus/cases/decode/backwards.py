@@ -113,7 +113,7 @@ def message_back(magic: int, before: int) -> tuple[bytes, Batch]:
 
 @case("HDR-13", "REC-11")
 def record_at_itself() -> Draft:
-    """A value length that leads back to the record itself is a null, and the count is wrong.
+    """A value length that leads to the byte before its record is a null, and the record count is wrong.
 
     -7 leads to the last byte of the count, a zero that passes for the header count.
     """

@@ -75,7 +75,7 @@ def base_timestamp_of_the_first_retained() -> Draft:
 
 @case("CLN-05", "TIM-07", each={"newest-kept": 7, "older-kept": 2})
 def max_timestamp_of_the_retained(newest: int) -> Draft:
-    """The newest timestamp of a cleaned batch need not be that of its last record."""
+    """The newest timestamp of a cleaned batch can be that of its first or its last record."""
     records = [Record(60 + n, TIMESTAMP + (100 if n == newest else n), b"k%d" % n, b"v") for n in (2, 7)]
     return log(batch_of(*records, base_offset=60, last_offset=69))
 
@@ -195,7 +195,7 @@ def empty_batch_offsets(offsets: tuple[int, int]) -> Draft:
 
 @case("CLN-17", "OFF-09", each=CODECS)
 def gap_between_batches(codec: Compression) -> Draft:
-    """Batches that were emptied are gone, and leave a gap in the offsets."""
+    """Batches that the cleaner removed leave a gap in the offsets between their neighbours."""
     return log(left_of((0,), base=0, compression=codec), left_of((9,), base=5_000_000_000, compression=codec))
 
 
@@ -208,7 +208,7 @@ def one_record_for_each_key() -> Draft:
 
 @case("CLN-21", "NST-12", each=grid(magic={"v0": 0, "v1": 1}, codec=OLD, left=FEW))
 def retained_messages(shape: dict[str, Any]) -> Draft:
-    """A cleaned v0 or v1 wrapper starts at the first message left and ends at the last, with gaps between."""
+    """A cleaned v0 or v1 wrapper holds the messages that are left, each at the offset that it had."""
     return valid(*wrapped(numbered(shape["magic"], *(1000 + n for n in shape["left"])), shape["magic"], shape["codec"]))
 
 
@@ -223,7 +223,7 @@ def magics_after_cleaning(codec: Compression) -> Draft:
 
 @case("CLN-24", "CRC-15", each=CODECS)
 def undecodable_batch(codec: Compression) -> Draft:
-    """A batch that cannot be read stops a reader there, and the cleaner for good."""
+    """A batch whose records cannot be read is an error, and the batch before it is read."""
     bad = raw_batch(pack(codec, b"\x7f" * 20), attributes=list(CODECS).index(codec))
     good = left_of((0, 1), base=0)
     return invalid(bytes_of(good) + bad, "truncated", "malformed", before=(good,))

@@ -139,7 +139,7 @@ def too_many_bytes_after_a_large_record() -> Draft:
 
 @case("CMP-05", each=CODECS)
 def frame_of_no_bytes(codec: Compression) -> Draft:
-    """A sound frame of no bytes holds no record."""
+    """A sound frame that holds no bytes holds no record."""
     return invalid(compressed(codec, pack(codec, b""))[0], *TOO_FEW, "decompression")
 
 
@@ -196,7 +196,7 @@ def no_payload(codec: Compression) -> Draft:
 
 @case("CMP-08", "HDR-17", refs=["A26"], each=CODECS)
 def no_payload_and_no_records(codec: Compression) -> Draft:
-    """A batch of no records with codec bits and no payload is empty; its codec need not be opened."""
+    """A batch with codec bits, no records and no payload may be read as empty or refused."""
     why = "gzip, snappy and lz4 have no frame of no bytes, and Java opens the codec before it looks at the count"
     data = raw_batch(b"", attributes=codec_id(codec), record_count=0, last_offset_delta=0)
     batch = batch_of(base_offset=0, last_offset=0, compression=codec, max_timestamp=TIMESTAMP)
@@ -245,7 +245,7 @@ def compresses_a_hundredfold(codec: Compression) -> Draft:
 
 @case("HDR-18", "CMP-03", refs=("sarama 1.61.1",))
 def more_records_than_compressed_bytes() -> Draft:
-    """A count larger than the number of compressed bytes can be right: equal records take less than a byte each.
+    """A count above the number of compressed bytes can be right: records that differ only in offset compress well.
 
     sarama takes such a batch for one that the fetch cut short, and skips it without an error.
     """

@@ -214,7 +214,7 @@ def write_marker_attributes(attributes: dict[str, Any]) -> Draft:
 
 @case("TXN-16", each={"minus-1": -1, "zero": 0, "seventeen": 17})
 def base_sequence_of_a_marker(sequence: int) -> Draft:
-    """A control batch with a producer id has no sequence, and needs none."""
+    """A control batch with a producer id needs no sequence."""
     return valid(*both(marked(marker(offset=6), base_sequence=sequence)))
 
 
@@ -240,7 +240,7 @@ def several_markers_in_a_batch(count: int) -> Draft:
 
 @case("TXN-18", "CLN-15", each={"create": {}, "append": {"timestamp_type": "append"}, "later": {"last_offset": 9}})
 def empty_control_batch(fields: dict[str, Any]) -> Draft:
-    """A cleaned transaction leaves a control batch without records."""
+    """A cleaned transaction may leave a control batch without records."""
     batch = batch_of(**({"base_offset": 5, "last_offset": 5, "max_timestamp": TIMESTAMP} | MARKER | fields))
     return valid(*both(batch))
 
@@ -254,7 +254,7 @@ def write_empty_control_batch() -> Draft:
 
 @case("TXN-19", each={"with-value": VALUE, "without": None})
 def control_record_without_key(value: bytes | None) -> Draft:
-    """A control record without a key has no type; Kafka throws a NullPointerException when it reads it."""
+    """A control record without a key has no type; Kafka's consumer parses the key only with read_committed."""
     record = Record(0, TIMESTAMP, None, value)
     return acceptable(*both(batch_of(record, **MARKER)), kinds=("malformed",), why=CARRIED)
 

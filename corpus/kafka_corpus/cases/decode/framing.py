@@ -335,7 +335,7 @@ def twelve_zero_bytes(magic: int) -> Draft:
 
 @case("FRM-13", each={"16 zero bytes": bytes(16), "100 zero bytes": bytes(100), "4096 bytes 0xff": b"\xff" * 4096})
 def padding(tail: bytes) -> Draft:
-    """Padding after the last batch, as of a preallocated file, is refused for its size."""
+    """Padding after the last batch, zeros or bytes 0xff, is refused for its size."""
     return invalid(entry(2) + tail, *BAD_SIZE, before=(decoded(2),))
 
 

@@ -230,7 +230,7 @@ def messages_written_by_java(row: tuple[int, str]) -> Draft:
 
 @case("REC-24", "REC-03")
 def broken_by_java_itself() -> Draft:
-    """A lone surrogate in a header key makes Java's writer claim 12 bytes for a record of 9, which no one reads.
+    """A lone surrogate in a header key makes Java's writer claim 12 bytes for a record of 9; Kafka refuses it.
 
     The length counts the surrogate as three bytes of UTF-8; what is written is '?'.
     """

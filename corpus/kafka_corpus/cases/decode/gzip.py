@@ -215,7 +215,7 @@ def several_members_in_a_wrapper(magic: int) -> Draft:
 
 @case("GZP-02", each={"first": (0, 0), "middle": (30, 30), "last": (len(PLAIN), len(PLAIN)), "twice": (30, 30, 30)})
 def empty_member(at: tuple[int, ...]) -> Draft:
-    """A member of no bytes, wherever it stands, adds nothing and ends nothing."""
+    """A member that holds no bytes, wherever it stands, adds nothing and ends nothing."""
     parts = split(PLAIN, *at)[1 if at[0] == 0 else 0 :]
     members = [b"", *parts] if at[0] == 0 else parts
     return valid(*compressed("gzip", b"".join(map(gzip_member, members))))
@@ -347,7 +347,7 @@ UNFINISHED = {
 
 @case("GZP-06", "GZP-05", each=UNFINISHED)
 def optional_field_cut_short(fields: tuple[int, bytes]) -> Draft:
-    """An optional field that never ends is an error."""
+    """An optional field that is missing or incomplete is an error."""
     flags, content = fields
     return invalid(compressed("gzip", gzip_header(flags=flags) + content)[0], *REFUSED)
 

@@ -172,7 +172,7 @@ def append_time_of_a_batch_not_handed_on() -> Draft:
     refs=(f"{GITHUB}/twmb/franz-go/issues/324", f"{GITHUB}/kafka-protocol-rs/kafka-protocol-rs/issues/158"),
 )
 def timestamp_delta_beyond_int32() -> Draft:
-    """A timestamp delta of more than 24 days takes more than five bytes.
+    """A timestamp delta of 53 years is beyond int32, and its varlong takes six bytes.
 
     Codecs that followed the older documentation read a varint, and lost records.
     """
@@ -245,7 +245,7 @@ def control_record_with_another_value() -> Draft:
 
 @case("TXN-09", refs=(f"{GITHUB}/influxdata/rskafka/pull/297",))
 def control_key_inside_a_record() -> Draft:
-    """The type of a control record stands in the key of an ordinary record.
+    """A control record has the layout of any record, and its type is in the key.
 
     rskafka read it from the first bytes after the header, and found version 8192.
     """
@@ -380,6 +380,6 @@ def partial_message_inside_a_wrapper() -> Draft:
 
 @case("LZ4-12", refs=("KIP-57",))
 def lz4_frame_without_end() -> Draft:
-    """An lz4 frame that was flushed but never closed has no EndMark, and is refused."""
+    """An lz4 frame that was flushed but never closed has no EndMark, and is an error."""
     records = some_records(5)
     return invalid(compressed("lz4", lz4_frame(lz4_block(payload_of(records)), end=b""), *records)[0], *REFUSED)

@@ -56,7 +56,7 @@ def both(shape: dict[str, Any]) -> tuple[int, int, Record, bool]:
 
 @case("LEG-10", "LEG-01", "LEG-02", each=PLAIN)
 def message(shape: dict[str, Any]) -> Draft:
-    """An uncompressed message is read with its key, value, offset, timestamp and timestamp type."""
+    """An uncompressed message is read with key, value and offset, and in v1 with its timestamp and its type."""
     magic, attributes, record, append = both(shape)
     return valid(message_bytes(record, magic, attributes=attributes), single_batch(record, magic, append=append))
 
@@ -110,7 +110,7 @@ def messages_end_to_end(shape: dict[str, Any]) -> Draft:
 
 @case("NST-12", "NST-08", each=grid(codec=CODECS, offsets=OFFSETS))
 def relative_offsets(shape: dict[str, Any]) -> Draft:
-    """In v1 the inner offsets count from the first message, gaps and all."""
+    """In v1 the inner offsets count from the first message, with gaps or without."""
     data, batch = wrapped(numbered(1, *shape["offsets"]), 1, shape["codec"])
     return valid(data, batch)
 
@@ -135,7 +135,7 @@ def messages_in_a_wrapper(shape: dict[str, Any]) -> Draft:
 
 @case("NST-01", "FRM-02", each=grid(magic={"v0": 0, "v1": 1}, codec=CODECS))
 def wrappers_end_to_end(shape: dict[str, Any]) -> Draft:
-    """A log holds several wrappers, each with an offset base of its own."""
+    """A log holds several wrappers, and each message in them has its own offset."""
     magic, codec = shape["magic"], shape["codec"]
     first, before = wrapped(numbered(magic, 0, 1, 2), magic, codec)
     second, after = wrapped(numbered(magic, 3, 5), magic, codec)

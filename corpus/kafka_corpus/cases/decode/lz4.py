@@ -63,7 +63,7 @@ def xxh(data: bytes) -> bytes:
 
 @case("LZ4-01", "CMP-03", each=MAGICS)
 def frame_of_kafkas_writer(magic: int) -> Draft:
-    """One frame of independent blocks with no checksums is what Kafka's writer gives."""
+    """One frame of independent blocks without block or content checksums is what Kafka's writer gives."""
     return valid(*around(lz4_frame(lz4_block(plain_of(magic)), broken=magic == 0), magic, "lz4"))
 
 
@@ -122,7 +122,7 @@ def flg_refused(flg: int) -> Draft:
 
 @case("LZ4-02", each={"with-the-id": bytes(4), "without": b""})
 def dictionary(dictionary_id: bytes) -> Draft:
-    """A frame that names a dictionary is refused."""
+    """A frame whose flags announce a dictionary is refused, with its id or without."""
     return invalid(compressed("lz4", frame(0x61, size=dictionary_id))[0], *REFUSED)
 
 
@@ -195,7 +195,7 @@ def header_checksum_in_v0(broken: bool) -> Draft:
 
 @case("LZ4-06", each={"zero": 0, "ff": 0xFF})
 def header_checksum_of_no_kind_in_v0(hc: int) -> Draft:
-    """In v0 Kafka skips the header checksum, whatever it is."""
+    """Since 0.10, Kafka skips the header checksum in v0, whatever it is."""
     why = "Lz4BlockInputStream does not look at it; a reader that knows both traditions may"
     packed = frame(body=lz4_data(lz4_block(plain_of(0))), hc=hc)
     return acceptable(*around(packed, 0, "lz4"), kinds=REFUSED, why=why)
@@ -244,7 +244,7 @@ def content_checksum_wrong(checksum: bytes) -> Draft:
 
 @case("LZ4-09", each=grid(magic=MAGICS, size={"none": 0, "three-bytes": 3}))
 def content_checksum_missing(shape: dict[str, Any]) -> Draft:
-    """A content checksum that is promised and cut short is an error."""
+    """A content checksum that the frame promises, but that is missing or cut short, is an error."""
     magic = shape["magic"]
     body = lz4_data(lz4_block(plain_of(magic)))
     packed = frame(FLG | CONTENT_CHECKSUM, body=body, end=LZ4_END_MARK + bytes(shape["size"]), broken=magic == 0)

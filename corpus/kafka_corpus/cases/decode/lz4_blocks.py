@@ -82,7 +82,7 @@ def one_block_checksum_wrong(bad: int) -> Draft:
 
 @case("LZ4-10", "LZ4-12", each={"none": 0, "three-bytes": 3})
 def block_checksum_missing(size: int) -> Draft:
-    """A block checksum that is cut short is an error."""
+    """A block checksum that is missing or cut short is an error."""
     body = lz4_data(lz4_block(PLAIN)) + xxh(lz4_block(PLAIN))[:size]
     return invalid(compressed("lz4", frame(FLG | BLOCK_CHECKSUM, body=body, end=b""))[0], *REFUSED)
 
@@ -169,7 +169,7 @@ BAD_BLOCKS = {
 
 @case("LZ4-11", "CMP-04", each=BAD_BLOCKS)
 def block_corrupt(block: bytes) -> Draft:
-    """A block with a sequence that cannot be is refused."""
+    """A batch whose lz4 block has an invalid sequence is refused."""
     return invalid(compressed("lz4", frame(body=lz4_data(block)))[0], *REFUSED)
 
 
@@ -203,20 +203,20 @@ def end_mark_missing(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-12", each={"after-its-size": 11, "in-its-data": 30, "by-1": -5, "size-cut": 9})
 def block_cut_short(size: int) -> Draft:
-    """A block with fewer bytes than its size says is an error."""
+    """A frame that ends inside a block, or inside the size of a block, is an error."""
     return invalid(compressed("lz4", frame()[:size])[0], *REFUSED)
 
 
 @case("LZ4-12", "CMP-05", each=MAGICS)
 def no_blocks(magic: int) -> Draft:
-    """A frame with an EndMark and no blocks holds too few bytes for the record count."""
+    """A frame with an EndMark and no blocks holds no records, and is refused."""
     packed = frame(body=b"", broken=magic == 0)
     return invalid(around(packed, magic, "lz4")[0], "truncated", "malformed", "decompression")
 
 
 @case("LZ4-13", each={"before-the-end-mark": STORED_ZERO + LZ4_END_MARK, "instead": STORED_ZERO})
 def stored_block_of_no_bytes_at_the_end(end: bytes) -> Draft:
-    """A stored block of no bytes is taken for the EndMark."""
+    """Kafka takes a stored block of no bytes for the EndMark; other readers go on."""
     why = "Lz4BlockInputStream drops the top bit before it looks for 0; other readers go on"
     return acceptable(*compressed("lz4", frame(end=end)), kinds=REFUSED, why=why)
 
@@ -242,7 +242,7 @@ TAILS = {
 
 @case("LZ4-14", each=grid(magic=EITHER, tail=TAILS))
 def bytes_behind_the_frame(shape: dict[str, Any]) -> Draft:
-    """Bytes after the EndMark are never looked at."""
+    """Kafka ignores bytes after the EndMark; other readers may refuse them."""
     why = "Lz4BlockInputStream is done at the EndMark; other readers look for another frame"
     magic = shape["magic"]
     packed = lz4_frame(lz4_block(plain_of(magic)), broken=magic == 0) + shape["tail"]
@@ -251,7 +251,7 @@ def bytes_behind_the_frame(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-14")
 def records_in_two_frames() -> Draft:
-    """Records in a second frame are never found, and the batch is refused for want of them."""
+    """Kafka reads only the first of two lz4 frames, and throws where a record of the second is due."""
     why = "Lz4BlockInputStream reads one frame; the format lets frames follow one another"
     packed = b"".join(lz4_frame(lz4_block(part)) for part in split(PLAIN, len(PLAIN) // 2))
     return acceptable(*compressed("lz4", packed), kinds=REFUSED, why=why)
@@ -267,7 +267,7 @@ def more_in_a_second_frame() -> Draft:
 
 @case("LZ4-15", each={"first": 0, "middle": 1})
 def block_of_no_output(at: int) -> Draft:
-    """A compressed block that inflates to nothing makes Kafka see the end of the data."""
+    """Kafka reports an error for a compressed lz4 block of no output before the last record."""
     why = "ChunkedBytesStream takes a read of 0 bytes for the end; other readers go on"
     blocks = [lz4_data(lz4_block(part)) for part in split(PLAIN, 30)]
     blocks.insert(at, EMPTY_BLOCK)
@@ -290,7 +290,7 @@ def header_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("LZ4-18", "LZ4-08", each={"before-it": 6, "inside": 10, "before-the-checksum": 14})
 def header_cut_short_at_the_content_size(size: int) -> Draft:
-    """A frame that promises a content size and ends before or after it is an error."""
+    """A frame that promises a content size and ends before, inside or right after it is an error."""
     packed = frame(FLG | CONTENT_SIZE, size=len(PLAIN).to_bytes(8, "little"))[:size]
     return invalid(compressed("lz4", packed)[0], *REFUSED)
 

@@ -280,7 +280,7 @@ TAILS = {"by-1": -1, "to-half": -12, "to-the-crc": 16, "to-the-prefix": 12, "to-
 
 @case("NST-06", each=grid(magic=MAGICS, tail=TAILS))
 def inner_tail_cut_short(shape: dict[str, Any]) -> Draft:
-    """A last inner message that is cut short is dropped, and the offsets are resolved without it."""
+    """Kafka drops a last inner message that is cut short, and reads the messages before it."""
     magic = shape["magic"]
     first, second, third = numbered(magic, 0, 1, 2)
     inner = set_of([first, second], magic) + message_bytes(third, magic)[: shape["tail"]]

@@ -162,5 +162,5 @@ def negative_count_over_sound_records(row: dict[str, Any]) -> Draft:
 
 @case("HDR-13", each=grid(codec=BLOCKS | {"gzip": "gzip"}, count={"4": 4, "100": 100, "65536": 65_536}))
 def count_above_sound_records(row: dict[str, Any]) -> Draft:
-    """A record count above two sound records is refused in each compression."""
+    """A record count above two sound records is an error in each compression."""
     return _two_records(row["codec"], row["count"])

@@ -117,7 +117,7 @@ def both_began_before_the_fetch() -> Draft:
 
 @case("TXN-23")
 def two_begin_in_one_batch() -> Draft:
-    """A batch of many records reaches over the first offsets of all transactions that began up to its end."""
+    """A client applies each aborted transaction whose first offset is not above a batch's last offset."""
     batches = data(3, TWO, count=4), data(7), marker(8, ABORT), marker(9, ABORT, TWO), plain(10)
     return fetch(*batches, aborted=((ONE, 2), (TWO, 3)), seen=(10,))
 

@@ -60,7 +60,7 @@ def batch_around(payload: bytes, codec: Compression, **fields: int) -> bytes:
 
 @case("CMP-10", "CMP-04", each=BOMBS)
 def bomb_in_a_batch(bomb: tuple[Compression, int]) -> Draft:
-    """A batch that inflates to a GiB of zeros is refused without taking a GiB."""
+    """A batch of 128 MiB or 1 GiB of compressed zeros is refused without memory for all of them."""
     codec, mib = bomb
     return invalid(Recipe("bomb", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
 
@@ -82,7 +82,7 @@ def bomb_that_says_so(mib: int) -> Draft:
 
 @case("CMP-10", "HDR-18", each=FLOODS)
 def flood_of_records(flood: tuple[Compression, int]) -> Draft:
-    """Millions of records of seven bytes, compressed to almost nothing, end in one that is cut short."""
+    """A batch of very many seven-byte records, compressed to almost nothing, ends in one that is cut short."""
     codec, mib = flood
     return invalid(Recipe("flood", {"codec": codec, "magic": 2, "mib": mib}), *REFUSED)
 
@@ -96,7 +96,7 @@ def flood_of_messages(flood: tuple[int, Compression, int]) -> Draft:
 
 @case("REC-15", "CMP-10", each=HEADER_FLOODS)
 def flood_of_headers(flood: tuple[Compression, int]) -> Draft:
-    """Millions of empty headers in one record, compressed to almost nothing, are one too few."""
+    """A record with very many empty headers, compressed to almost nothing, has one fewer than its count."""
     codec, mib = flood
     return invalid(Recipe("header_flood", {"codec": codec, "mib": mib}), *REFUSED)
 
@@ -119,7 +119,7 @@ STREAMS: dict[str, tuple[Compression, int]] = {
 
 @case("GZP-02", "SNP-04", "ZST-02", each=STREAMS)
 def many_frames(streams: tuple[Compression, int]) -> Draft:
-    """Records after a great many empty streams are found in good time."""
+    """A batch with thousands of empty streams before its records is read or fails in good time."""
     codec, count = streams
     recipe = Recipe("many_frames", {"codec": codec, "count": count})
     batch = batch_of(*some_records(), compression=codec)
@@ -141,7 +141,7 @@ def many_skippable_frames() -> Draft:
     each=grid(codec=ALL, count=COUNTS),
 )
 def record_count_claims(shape: dict[str, Any]) -> Draft:
-    """A record count of millions over one record allocates nothing, and is refused where the data ends."""
+    """A record count of a million or of 2^31 - 1 over one record is an error at the end of the data."""
     data = batch_around(raw_record(), shape["codec"], record_count=shape["count"])
     return invalid(data, *STRUCTURE)
 
@@ -169,14 +169,14 @@ def many_headers() -> Draft:
 
 @case("REC-15", each=grid(codec=ALL, count=COUNTS))
 def header_count_claims(shape: dict[str, Any]) -> Draft:
-    """A header count of millions over one header allocates nothing, and is refused."""
+    """A header count of a million or of 2^31 - 1 over one header is refused, and allocates nothing."""
     record = raw_record(header_count=encode_varint(shape["count"]), headers=raw_header(b"h", b"1"))
     return invalid(batch_around(record, shape["codec"]), *STRUCTURE)
 
 
 @case("REC-08", each=grid(codec=ALL, size=SIZES))
 def record_length_claims(shape: dict[str, Any]) -> Draft:
-    """A record length of up to 2 GiB over a few bytes allocates nothing, and is refused."""
+    """A record length of 50 million or of 2^31 - 1 over a few bytes is refused."""
     record = raw_record(length=encode_varint(shape["size"]))
     return invalid(batch_around(record, shape["codec"]), *STRUCTURE)
 
@@ -209,7 +209,7 @@ def every_count_claims(codec: Compression) -> Draft:
 
 @case("NST-07", "NST-27", each=grid(magic={"v0": 0, "v1": 1}, codec=OLD, size=SIZES))
 def inner_size_claims(shape: dict[str, Any]) -> Draft:
-    """An inner message size of up to 2 GiB over a few bytes allocates nothing, and is refused.
+    """An inner message size of 50 million or of 2^31 - 1 over a few bytes is refused.
 
     Kafka's DataLogInputStream allocates what the size says before it reads.
     """
@@ -231,7 +231,7 @@ CLAIMS = {"16-mib": 16 * 2**20, "1-gib": 2**30, "2-gib": 2**31 - 1, "4-gib": 2**
 
 @case("SNP-02", "CMP-10", each=grid(magic={"v1": 1, "v2": 2}, claim=CLAIMS))
 def snappy_block_claims(shape: dict[str, Any]) -> Draft:
-    """A raw snappy block of a few bytes that says it holds gigabytes allocates nothing, and is refused."""
+    """A raw snappy block of a few bytes that claims 16 MiB or more of output is an error."""
     packed = uvarint(shape["claim"]) + snappy_block(b"short")[1:]
     data = raw_batch(packed, attributes=2) if shape["magic"] == 2 else seal(packed, 1, "snappy")
     return invalid(data, *REFUSED)
@@ -239,14 +239,14 @@ def snappy_block_claims(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-06", "CMP-10", each=CLAIMS)
 def xerial_block_claims(claim: int) -> Draft:
-    """A xerial block that says it holds gigabytes allocates nothing, and is refused."""
+    """A xerial block of a few bytes that claims 16 MiB or more of output is an error."""
     packed = XERIAL_HEADER + xerial_chunk(uvarint(claim) + snappy_block(b"short")[1:])
     return invalid(raw_batch(packed, attributes=2), *REFUSED)
 
 
 @case("SNP-06", "CMP-10", each={"500-mib": 500 * 2**20, "512-mib": 2**29})
 def xerial_length_claims(size: int) -> Draft:
-    """A xerial block length just within Kafka's limit allocates nothing before the bytes are there."""
+    """A xerial block length of 500 or 512 MiB over a few bytes is an error."""
     packed = XERIAL_HEADER + size.to_bytes(4, "big") + b"a few bytes"
     return invalid(raw_batch(packed, attributes=2), *REFUSED)
 
@@ -259,7 +259,7 @@ XERIAL_CLAIMS = {
 
 @case("SNP-06", "NST-01", "CMP-10", each=grid(magic={"v0": 0, "v1": 1}, stream=XERIAL_CLAIMS))
 def xerial_claims_in_a_wrapper(shape: dict[str, Any]) -> Draft:
-    """The lengths that a xerial stream in a wrapper claims allocate nothing either, and are refused."""
+    """A xerial stream in a wrapper that claims 1 GiB of output, or a block of 512 MiB, is an error."""
     return invalid(seal(XERIAL_HEADER + shape["stream"], shape["magic"], "snappy"), *REFUSED)
 
 
@@ -272,7 +272,7 @@ def lz4_content_size_claims_in_a_wrapper(magic: int) -> Draft:
 
 @case("LZ4-08", "CMP-10", each=CLAIMS)
 def lz4_content_size_claims(claim: int) -> Draft:
-    """An lz4 frame that says it holds gigabytes, and holds nothing, allocates nothing, and is refused."""
+    """An empty lz4 frame that claims a content size of 16 MiB or more is an error, and allocates nothing."""
     packed = lz4_header(flg=0x68, size=claim.to_bytes(8, "little")) + LZ4_END_MARK
     return invalid(raw_batch(packed, attributes=3), *REFUSED)
 
@@ -292,7 +292,7 @@ def many_empty_batches(count: int) -> Draft:
 
 @case("HDR-16", "HDR-18")
 def bytes_behind_an_empty_batch_are_not_read() -> Draft:
-    """A count of 0 over a bomb: the payload of an empty batch is never looked at."""
+    """The payload of a batch with record count 0 is not decompressed."""
     packed = pack("zstd", bytes(1000))
     data = reseal(raw_batch(packed, attributes=4, record_count=0, last_offset_delta=0))
     return valid(

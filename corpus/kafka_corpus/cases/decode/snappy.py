@@ -143,13 +143,13 @@ BAD_ELEMENTS = {
 
 @case("SNP-02", "CMP-04", each=BAD_ELEMENTS)
 def raw_block_corrupt(packed: bytes) -> Draft:
-    """A raw block with an element that cannot be is refused."""
+    """A raw block with an invalid length, no elements, or an element that cannot be is refused."""
     return invalid(compressed("snappy", packed)[0], *REFUSED)
 
 
 @case("SNP-07", "CMP-04", each=BAD_ELEMENTS)
 def xerial_block_corrupt(packed: bytes) -> Draft:
-    """A xerial block with an element that cannot be is refused."""
+    """A xerial block with an invalid length, no elements, or an element that cannot be is refused."""
     return invalid(compressed("snappy", XERIAL_HEADER + xerial_chunk(packed))[0], *REFUSED)
 
 
@@ -182,7 +182,7 @@ def repeated_header(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-04")
 def repeated_header_at_the_end() -> Draft:
-    """A header with no blocks after it may end a stream."""
+    """Kafka reads a stream that ends in a header with no blocks after it; other readers may refuse it."""
     why = "SnappyInputStream reads it as a concatenated stream of no blocks; it looks like a block of bad size"
     return acceptable(*compressed("snappy", xerial(PLAIN) + XERIAL_HEADER), kinds=REFUSED, why=why)
 
@@ -206,7 +206,7 @@ HALF_A_HEADER = XERIAL_MAGIC[:4] + bytes(12)
 
 @case("SNP-04", each={"after-one-byte": 1, "in-a-record": 30})
 def half_a_header(at: int) -> Draft:
-    """Sixteen bytes that begin like a header, and are none, are passed over after a block with output."""
+    """After a block with output, Kafka skips sixteen bytes that only begin like a header."""
     first, second = (xerial_chunk(snappy_block(part)) for part in split(PLAIN, at))
     why = "SnappyInputStream ends one read there; to other readers it is a block of bad size"
     packed = XERIAL_HEADER + first + HALF_A_HEADER + second
@@ -215,7 +215,7 @@ def half_a_header(at: int) -> Draft:
 
 @case("SNP-04", each={"at-the-start": b"", "after-an-empty-block": xerial_chunk(snappy_block(b""))})
 def half_a_header_before_any_output(before: bytes) -> Draft:
-    """Sixteen bytes that begin like a header, and are none, end a stream that has given nothing before."""
+    """Kafka refuses a stream in which sixteen bytes that only begin like a header precede any output."""
     packed = XERIAL_HEADER + before + HALF_A_HEADER + xerial_chunk(snappy_block(PLAIN))
     return invalid(compressed("snappy", packed)[0], *REFUSED)
 
@@ -264,7 +264,7 @@ def last_block_cut_short(shape: dict[str, Any]) -> Draft:
 
 @case("SNP-09", each=grid(magic=EITHER, size={"one": 1, "two": 2, "three": 3}))
 def stray_bytes_behind_the_last_block(shape: dict[str, Any]) -> Draft:
-    """One to three bytes after the last block are ignored."""
+    """Kafka ignores one to three bytes after the last block; other readers may refuse them."""
     packed = xerial(plain_of(shape["magic"])) + b"\xff" * shape["size"]
     return acceptable(*around(packed, shape["magic"], "snappy"), kinds=REFUSED, why=STRAY_BYTES)
 
@@ -333,7 +333,7 @@ def copies_of_all_kinds() -> Draft:
 
 @case("SNP-12", "CMP-05", each=EITHER)
 def header_without_blocks(magic: int) -> Draft:
-    """A header without blocks is a stream of no bytes, too few for the record count."""
+    """A xerial header without blocks holds no records, and is refused."""
     return invalid(around(XERIAL_HEADER, magic, "snappy")[0], "malformed", "truncated", "decompression")
 
 
@@ -384,7 +384,7 @@ def repeated_header_in_v0(at: int) -> Draft:
 
 @case("SNP-03", each=VERSIONS, since="1.1")
 def header_versions_in_v0(versions: tuple[int, int]) -> Draft:
-    """The version numbers of the first header are not looked at in a v0 wrapper either."""
+    """In a v0 wrapper too, Kafka does not look at the version numbers of the first header."""
     return acceptable(
         *around(xerial(plain_of(0), header=header(*versions)), 0, "snappy"), kinds=REFUSED, why=ANY_VERSION
     )
@@ -399,7 +399,7 @@ def last_block_cut_short_in_v0(cut: int) -> Draft:
 
 @case("SNP-09", each={"one": 1, "three": 3}, since="1.1")
 def stray_bytes_behind_the_last_block_in_v0(size: int) -> Draft:
-    """One to three bytes after the last block are ignored in a v0 wrapper, too."""
+    """In a v0 wrapper too, Kafka ignores one to three bytes after the last block; others may refuse them."""
     return acceptable(*around(xerial(plain_of(0)) + b"\xff" * size, 0, "snappy"), kinds=REFUSED, why=STRAY_BYTES)
 
 

@@ -47,7 +47,7 @@ def timestamp_is_base_plus_delta(row: dict[str, Any]) -> Draft:
 
 @case("TIM-01")
 def base_timestamp_of_no_record() -> Draft:
-    """The base timestamp need not be any record's: compaction may have removed the first."""
+    """The base timestamp need not be the timestamp of any record."""
     payload = raw_record(timestamp_delta=50) + raw_record(timestamp_delta=-50, offset_delta=1)
     batch = expected(record(timestamp=TIMESTAMP + 50), record(offset=1, timestamp=TIMESTAMP - 50))
     return valid(raw_batch(payload, record_count=2), batch)

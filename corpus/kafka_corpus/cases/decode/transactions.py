@@ -90,7 +90,7 @@ def write_transactional_without(fields: dict[str, Any]) -> Draft:
 
 @case("TXN-01", "ATT-04", each={"create": {}, "append": {"timestamp_type": "append"}})
 def bits_do_not_touch(fields: dict[str, Any]) -> Draft:
-    """A transactional batch is no control batch, and its timestamp type is its own."""
+    """Bit 4 makes a batch transactional, and changes neither its control bit nor its timestamp type."""
     records = data(5, 6).records
     batch = data(5, 6, **fields)
     if fields:
@@ -101,7 +101,7 @@ def bits_do_not_touch(fields: dict[str, Any]) -> Draft:
 
 @case("TXN-23", each={"abort": 0, "commit": 1})
 def a_transaction(type_: int) -> Draft:
-    """The data of a transaction and its marker are read alike, whether it was committed or aborted."""
+    """Under read_uncommitted a transaction's data is read alike, whether it was committed or aborted."""
     return log(data(0, 1), data(2, sequence=2), end(type_, 3))
 
 

@@ -203,7 +203,7 @@ def unknown_attribute_bits(attributes: int) -> Draft:
 
 @case("LEG-15")
 def zstd_is_unknown_to_v0() -> Draft:
-    """Codec 4, zstd, came with v2 and is refused in v0."""
+    """Codec 4, zstd, is for v2 batches only, and is refused in v0."""
     return invalid(raw_message(0, None, b"(\xb5/\xfd", attributes=4), "unsupported_compression")
 
 
@@ -230,7 +230,7 @@ def timestamp_type_bit() -> Draft:
 
 @case("LEG-17", "LEG-02")
 def timestamp_where_v1_has_it() -> Draft:
-    """Eight bytes of timestamp after the attributes are read as lengths in v0, and do not fit."""
+    """In v0 the first half of a v1 timestamp is read as the key length, which does not fit."""
     v1 = raw_message(1, b"key", timestamp=TIMESTAMP)
     return invalid(reseal_message(put(v1, "magic", 0, layout=MESSAGE_V0)), *STRUCTURE)
 

@@ -177,7 +177,7 @@ def slack_keeps_the_next_message() -> Draft:
 
 @case("LEG-15")
 def zstd_is_unknown_to_v1() -> Draft:
-    """Codec 4, zstd, came with v2 and is refused in v1."""
+    """Codec 4, zstd, is for v2 batches only, and is refused in v1."""
     return invalid(raw_message(1, None, b"(\xb5/\xfd", attributes=4), "unsupported_compression")
 
 

@@ -84,7 +84,7 @@ def unknown_codec(bits: dict[str, int]) -> Draft:
 
 @case("ATT-02", each={"5": 5, "6": 6, "7": 7})
 def unknown_codec_behind_a_good_batch(codec: int) -> Draft:
-    """A batch with an unknown codec is refused, and the batch before it is read."""
+    """A batch with an unknown codec is refused; Kafka's decoder gives the batch before it."""
     return invalid(with_attributes(0) + with_attributes(codec), *UNKNOWN_CODEC, before=(expected(record()),))
 
 

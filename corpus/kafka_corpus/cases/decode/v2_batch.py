@@ -124,7 +124,7 @@ def no_producer_but_epoch_and_sequence() -> Draft:
 
 @case("HDR-03", each=CODECS)
 def length_counts_from_the_leader_epoch(codec: Compression) -> Draft:
-    """The length leaves out its own 12 bytes; another batch starts right after it."""
+    """The batch length leaves out base offset and length, 12 bytes; another batch starts right after it."""
     first, second = (expected(record(offset=at), base_offset=at, compression=codec) for at in (5, 6))
     return valid(sealed(first) + sealed(second), first, second)
 
@@ -226,7 +226,7 @@ def count_without_any_record() -> Draft:
 
 @case("HDR-18", each=PACKED)
 def count_near_the_largest(codec: Compression) -> Draft:
-    """A count of 2^31 - 1 over one compressed record is refused without making room for it.
+    """A count of 2^31 - 1 over one compressed record is refused.
 
     Java's `iterator()` allocates a list of that size and runs out of memory.
     """
@@ -289,7 +289,7 @@ PAYLOADS: Final = {"a record": raw_record(), "a zero byte": b"\x00", "garbage": 
 
 @case("HDR-16", each=PAYLOADS)
 def count_of_zero_hides_the_payload(payload: bytes) -> Draft:
-    """With a count of 0 Kafka never looks at the bytes after the header."""
+    """With a count of 0 Kafka decodes no record from the bytes after the header; only its CRC covers them."""
     data = raw_batch(payload, record_count=0, base_offset=10, last_offset_delta=4)
     why = "Kafka's consumer finds nothing to read there and goes on; a codec may say that bytes are left over"
     return acceptable(data, EMPTY_BATCH, kinds=("malformed", "truncated"), why=why)

@@ -313,7 +313,7 @@ def keys_may_repeat(headers: Headers) -> Draft:
 
 @case("REC-23", each=REPEATED)
 def repeated_keys_are_written(headers: Headers) -> Draft:
-    """A writer keeps repeated header keys and their order."""
+    """A writer keeps every header with its whole key, in order, also if keys repeat or hold NUL."""
     batch = expected(record(b"repeated", headers=headers))
     return must_write(batch, sealed(batch))
 
@@ -337,6 +337,6 @@ def bytes_of_a_surrogate_are_written() -> Draft:
 
 @case("REC-14", each={"127 as one unsigned byte": b"\x7f", "1 as an unsigned byte": b"\x01"})
 def count_written_unsigned(count: bytes) -> Draft:
-    """A header count written without zig-zag is read as a negative number."""
+    """An odd header count written without zig-zag is read as a negative number."""
     headers = tuple((b"h%d" % at, b"") for at in range(127 if count == b"\x7f" else 1))
     return invalid(raw_batch(raw_record(header_count=count, headers=raw_headers(headers))), *STRUCTURE)

@@ -109,7 +109,7 @@ DISORDER: Final = {"reversed": (2, 1, 0), "all the same": (0, 0, 0), "one twice"
 
 @case("OFF-01", "OFF-04", each=grid(codec=CODECS, order=DISORDER))
 def deltas_out_of_order(row: dict[str, Any]) -> Draft:
-    """Brokers store uncompressed deltas as they were sent, so a reader gives them as they are.
+    """A record's offset is base plus its own delta, also where deltas do not start at 0 or do not rise.
 
     Nothing in the decoder compares the delta of one record with another.
     """
@@ -279,7 +279,7 @@ CLASSES: Final = {
 
 @case("CON-01", each=CLASSES)
 def class_of_the_error(row: tuple[bytes, tuple[Any, ...]]) -> Draft:
-    """Framing, CRC, structure, codec and codec id each have an error of their own, found in this order."""
+    """A batch is refused whose framing, CRC, codec id, compressed bytes or record structure is wrong."""
     data, kinds = row
     return invalid(sealed(at(0)) + data, *kinds, before=(at(0),))
 

@@ -136,7 +136,7 @@ POISON: Final = {
 
 @case("REC-06", each=POISON)
 def poison_batch(lengths: tuple[int, int]) -> Draft:
-    """Record lengths that a broker stores unread when it keeps a compressed batch, and every consumer refuses."""
+    """Two record lengths do not fit their records; brokers since 3.9 store the batch, and consumers refuse it."""
     first, second = (encode_varint(length) for length in lengths)
     return broken(raw_record(length=first, **FULL) + second + AFTER[1:], *STRUCTURE, codec="gzip", count=2)
 
@@ -149,7 +149,7 @@ def negative_length(row: dict[str, Any]) -> Draft:
 
 @case("REC-07", each=CODECS)
 def negative_length_of_the_second(codec: Compression) -> Draft:
-    """The second record's length is negative, as unsigned writers have it; no part of the batch is given."""
+    """The second record's length is -19, which is an error, also where the first record has been given."""
     return broken(raw_record() + raw_record(length=encode_varint(-BODY - 1), **FULL), *STRUCTURE, codec=codec, count=2)
 
 
@@ -165,7 +165,7 @@ HUGE: Final = {
 
 @case("REC-08", each=HUGE)
 def huge_length_of_a_compressed_record(length: int) -> Draft:
-    """A compressed record claims about 2 GiB; nothing is allocated by the claim.
+    """A compressed record claims a length of 1 GiB or more, which its batch does not hold.
 
     A broker stores such a batch, and a Java consumer dies of it with OutOfMemoryError.
     """
@@ -206,7 +206,7 @@ def empty_body_and_a_length(codec: Compression) -> Draft:
 
 @case("REC-07", each=CODECS)
 def negative_length_of_a_sound_record(codec: Compression) -> Draft:
-    """A record's length is -64, and the body has the 62 bytes that a reader without the sign takes."""
+    """A record's length is -64, though its body of 62 bytes is sound."""
     return broken(encode_varint(-64) + body_of(62), *STRUCTURE, codec=codec)
 
 
@@ -264,7 +264,7 @@ def length_beyond_the_record(row: dict[str, Any]) -> Draft:
 
 @case("REC-13", each=grid(codec=CODECS, field={name: name for name in FIELDS}, length={"all": 0, "all but one": -1}))
 def length_leaves_no_room(row: dict[str, Any]) -> Draft:
-    """A key or value length takes the bytes that the next fields need, to the end of the record."""
+    """A key or value length takes the bytes that the next fields need, all of them or all but one."""
     return broken(claiming(row["field"], LEFT[row["field"]] + row["length"]), *STRUCTURE, codec=row["codec"])
 
 

@@ -318,5 +318,5 @@ def payload_ends_inside_a_length(row: dict[str, Any]) -> Draft:
 
 @case("VAR-03", each={"key": "key_length", "value": "value_length"}, refs=["A12"])
 def length_without_zig_zag(field: str) -> Draft:
-    """A length of 5 as a plain varint is 0x05, which reads as -3 and means null."""
+    """A length byte of 0x05, 5 without zig-zag, reads as -3, a null; the bytes after it then do not fit."""
     return invalid(batch_of(spelled(field, b"\x05")), *STRUCTURE)

@@ -39,7 +39,7 @@ PARTIAL_IS_THE_END = "DataLogInputStream takes the end of the data for the end o
 
 @case("NST-06", each=grid(magic=MAGICS, codec=CODECS, size=TOO_LARGE))
 def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
-    """A last inner message that is all there, but for a size that reaches beyond the set, is partial and dropped."""
+    """Kafka drops a last inner message whose size reaches beyond the set, and reads those before it."""
     magic, codec = shape["magic"], shape["codec"]
     first, second, third = numbered(magic, 0, 1, 2)
     last = message_bytes(third, magic)
@@ -51,7 +51,7 @@ def size_of_the_last_inner_message_too_large(shape: dict[str, Any]) -> Draft:
 
 @case("NST-06", "NST-08", each=grid(magic=MAGICS, codec=CODECS), since="1.1")
 def offsets_before_a_partial_last_message(shape: dict[str, Any]) -> Draft:
-    """The last inner message that is whole has the wrapper's offset; the partial one after it counts for nothing."""
+    """Kafka gives the last whole inner message the wrapper's offset, and drops the partial one after it."""
     magic, codec = shape["magic"], shape["codec"]
     first, second, third = (record._replace(offset=record.offset + 4) for record in numbered(magic, 0, 1, 2))
     inner = set_of([first, second, third], magic, base=4 if magic else 0)[:-1]
@@ -62,7 +62,7 @@ def offsets_before_a_partial_last_message(shape: dict[str, Any]) -> Draft:
 
 @case("NST-06", each=MAGICS)
 def size_of_the_last_inner_message_cut_short(magic: int) -> Draft:
-    """Eleven bytes after a message of 260 bytes end within a size, and are dropped.
+    """Kafka drops eleven bytes after the last inner message, which end within a size.
 
     A reader that keeps its buffer finds the last byte of the size before there: together they say 4.
     """
@@ -91,7 +91,7 @@ HUGE = {"INT32_MAX - 8": 2**31 - 9, "INT32_MAX - 7": 2**31 - 8, "INT32_MAX": 2**
 
 @case("NST-27", each=grid(magic=MAGICS, size=HUGE))
 def size_of_the_only_inner_message_huge(shape: dict[str, Any]) -> Draft:
-    """An only inner message that claims about 2 GiB leaves a wrapper without messages; the claim allocates nothing."""
+    """A wrapper whose only inner message claims a size of about 2 GiB is an error."""
     magic = shape["magic"]
     (only,) = numbered(magic, 0)
     bad = put(message_bytes(only, magic), "message_size", shape["size"], layout=MESSAGE_V0)

@@ -33,7 +33,7 @@ def moved(records: list[Record]) -> list[Record]:
 
 @case("NST-15", refs=("sarama 1.61.1: MessageSet.decode",), each=grid(magic=UNKNOWN, place=PLACES))
 def unknown_magic(shape: dict[str, Any]) -> Draft:
-    """An inner message of an unknown magic is read as v1, or refused; it is not the end of the wrapper.
+    """An inner message with a magic other than 0 and 1 is read as v1, or refused; the wrapper goes on after it.
 
     sarama ends the set there without an error; kafkajs drops the whole wrapper,
     and librdkafka the later messages.
@@ -66,7 +66,7 @@ def slack_after_value(shape: dict[str, Any]) -> Draft:
 
 @case("NST-08", each=grid(codec=CODECS, last={"2^53": 2**53, "2^53-plus-1": 2**53 + 1, "largest": INT64_MAX}))
 def offsets_beyond_a_double(shape: dict[str, Any]) -> Draft:
-    """Offsets that no double holds are counted from the wrapper's, digit by digit.
+    """Inner offsets near 2^53 and above are counted from the wrapper's offset as 64-bit integers.
 
     kafkajs takes the difference of two of them as a double.
     """

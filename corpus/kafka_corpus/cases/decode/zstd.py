@@ -87,7 +87,7 @@ def several_frames(at: tuple[int, ...]) -> Draft:
 
 @case("ZST-02")
 def frames_of_different_kinds() -> Draft:
-    """A frame with everything optional may follow a frame with nothing."""
+    """A frame with content size and checksum may follow a frame without either."""
     first, second = split(PLAIN, 25)
     header = zstd_header(SINGLE_SEGMENT | CHECKSUM, bytes((len(second),)))
     tail = zstd_frame(*zstd_blocks(second), header=header) + zstd_checksum(second)
@@ -143,7 +143,7 @@ GIBIBYTES = {"2**31": 2**31, "in-31-bits": 2**31 - 9, "in-32-bits": 2**32 - 9, "
 
 @case("ZST-03", "ZST-07", each=MISSING | GIBIBYTES)
 def skippable_frame_cut_short(size: int) -> Draft:
-    """A skippable frame that ends before its size says is an error."""
+    """A skippable frame after the data ends before its size says; Kafka's client reads the records all the same."""
     why = "zstd waits for the rest of the frame; whether the end of the input is an error is up to the reader"
     packed = FRAME + skippable(b"skip", size=size)
     return acceptable(*compressed("zstd", packed), kinds=REFUSED, why=why)
@@ -237,7 +237,7 @@ def content_size_absurd(size: int) -> Draft:
 
 @case("ZST-06", each={"gib": 2**30, "largest": 2**64 - 3})
 def content_size_absurd_before_an_empty_block(size: int) -> Draft:
-    """A content size too large goes unnoticed when the last block is empty, as Kafka's writer ends its frames."""
+    """Kafka's client does not notice a content size too large when the frame's last block is empty."""
     why = "zstd's streaming decoder compares after a last block with content only; other decoders always do"
     packed = frame(SIZE8, WINDOW + size.to_bytes(8, "little"))
     return acceptable(*compressed("zstd", packed), kinds=(*REFUSED, "limit"), why=why)

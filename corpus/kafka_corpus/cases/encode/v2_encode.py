@@ -196,5 +196,5 @@ def last_offset_delta_beyond_int32(delta: tuple[int, int]) -> Draft:
 
 @case("TIM-07", "CLN-05")
 def max_timestamp_of_the_original() -> Draft:
-    """A writer writes the max timestamp that it is given; a cleaner under LogAppendTime keeps the original's."""
+    """The max timestamp of a CreateTime batch is that of its later record."""
     return is_written(expected(*DATA, max_timestamp=TIMESTAMP + 1))

@@ -63,13 +63,13 @@ APART: Final = {
 
 @case("VAR-02", "TIM-01", each=grid(codec=CODECS, apart=APART), refs=("@platformatic/kafka 2.12.1",))
 def timestamps_far_apart(row: Mapping[str, Any]) -> Draft:
-    """A record 2^31 ms (24.8 days) or more after the first keeps its time: its delta is an int64."""
+    """A record 2^31 - 1 ms (24.8 days) or more after the first keeps its time: the delta is an int64."""
     return is_written(timed((TIMESTAMP, TIMESTAMP + row["apart"]), compression=row["codec"]))
 
 
 @case("VAR-02", "TIM-06", each=grid(codec=CODECS, apart=APART), refs=("@platformatic/kafka 2.12.1",))
 def timestamps_far_back(row: Mapping[str, Any]) -> Draft:
-    """A record 2^31 ms or more before the first keeps its time: its delta is negative, and the first stays the base."""
+    """A record 2^31 - 1 ms or more before the first keeps its time: its delta is negative."""
     return is_written(timed((TIMESTAMP, TIMESTAMP - row["apart"]), compression=row["codec"]))
 
 
@@ -82,7 +82,7 @@ ORDERS: Final = {
 
 @case("TIM-07", "TIM-06", each=grid(codec={**CODECS, "lz4": "lz4", "snappy": "snappy", "zstd": "zstd"}, order=ORDERS))
 def timestamps_out_of_order(row: Mapping[str, Any]) -> Draft:
-    """The max timestamp is the largest of all records', wherever it stands, and neither the first nor the last."""
+    """The max timestamp is the largest of all records' timestamps, whichever record has it."""
     return is_written(timed(row["order"], compression=row["codec"]))
 
 
@@ -99,7 +99,7 @@ EPOCHS: Final = {
 
 @case("TIM-03", "TIM-06", each=EPOCHS, refs=("kafka-go 0.4.51",))
 def time_zero_is_a_time(timestamps: tuple[int, ...]) -> Draft:
-    """A timestamp of 0 is January 1970, and -1 is none; a writer puts neither the present nor each other there."""
+    """A timestamp of 0 is January 1970 and -1 is none; a writer keeps both and puts no current time there."""
     return is_written(timed(timestamps))
 
 
@@ -167,7 +167,7 @@ LISTS: Final = {
 
 @case("REC-23", each=LISTS, refs=("kafka-protocol 0.18.0", "kafkajs 2.2.4"))
 def headers_are_a_list(made: Record) -> Draft:
-    """Headers are a list and no map: keys repeat, and keep the order in which they were given."""
+    """Headers are a list and no map: keys may repeat, and keep the order in which they were given."""
     return is_written(of_records(made, record(b"w")))
 
 
@@ -216,7 +216,7 @@ SIZES: Final = {"32 KiB": 32 * 1024, "64 KiB": 64 * 1024, "100000 B": 100_000}
 
 @case("CMP-01", each=grid(codec={**CODECS, "lz4": "lz4", "snappy": "snappy", "zstd": "zstd"}, size=SIZES))
 def values_larger_than_a_block(row: Mapping[str, Any]) -> Draft:
-    """A value that does not fit one block of its codec is written whole."""
+    """A value of 32 KiB or more is written whole, whatever the codec and its blocks."""
     value = (bytes(at * at % 251 for at in range(251)) * (row["size"] // 251 + 1))[: row["size"]]
     batch = of_records(record(value, key=b"large"), record(b"after"), compression=row["codec"])
     return is_written(batch) if batch.compression != "lz4" else _lz4_written(batch)
@@ -239,7 +239,7 @@ FULL: Final = {f"{size} B": size for size in range(65_519, 65_527)}
 
 @case("LZ4-16", "CMP-01", each=FULL)
 def value_that_fills_a_block(size: int) -> Draft:
-    """The bytes after a value that fills an lz4 block, or nearly, are written into the next one."""
+    """A value that ends near the end of an lz4 block, and the bytes after it, are written whole."""
     return _lz4_written(of_records(record(b"-" * size, key=b"k"), record(b"after"), compression="lz4"))
 
 
