@@ -112,7 +112,7 @@ class ReachResult(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.error_code:
             return f"refuses it: {ERROR_NAMES.get(self.error_code, 'error')} ({self.error_code})"
         kept = {
-            "rewritten": "stores the records again in a form of its own, so that this is gone",
+            "rewritten": "stores the records again in a form of its own",
             "without the part of an entry at its end": "stores its whole entries, without the part of one at its end",
             "nothing": "takes it, and stores nothing of it",
         }

@@ -40,11 +40,11 @@ from kafka_records.log import split_entries
 from kafka_records.message import decode_message
 
 # Case functions with bytes that no known writer makes for Kafka: compressed streams in several parts, of which one is
-# empty, or no data; 100,001 headers; a bit of LogAppendTime inside a wrapper without it; a checksum that leaves out a
-# part of the message; zeros after a frame; the padding of down-conversion, which is in no log; reserved bits of an lz4
-# descriptor; wrappers with offsets of zero only, which brokers repair; append time with deltas that are
-# not 0 under a delete horizon, with which the cleaner writes other deltas; eleven bytes at the end that begin no batch;
-# a part of a batch whose attributes name no codec.
+# empty, or no data; 100,001 headers; a bit of LogAppendTime of some messages inside a wrapper; a checksum that leaves
+# out a part of the message; zeros after a frame; the padding of down-conversion, which is in no log; reserved bits of
+# an lz4 descriptor; wrappers with offsets of zero only, which brokers repair; append time with deltas that are not 0
+# under a delete horizon, with which the cleaner writes other deltas; eleven bytes at the end that begin no batch; a
+# part of a batch whose attributes name no codec.
 UNWRITTEN: Final = frozenset(
     {
         "conversion.padding_behind_a_wrapper",
@@ -60,6 +60,7 @@ UNWRITTEN: Final = frozenset(
         "lz4.flg_refused",
         "message_set.all_inner_offsets_zero",
         "message_set.inner_append_bit_is_ignored",
+        "message_set.inner_create_bit_is_ignored",
         "resources.many_frames",
         "resources.many_headers",
         "snappy.block_of_no_output",
