@@ -136,7 +136,7 @@ POISON: Final = {
 
 @case("REC-06", each=POISON)
 def poison_batch(lengths: tuple[int, int]) -> Draft:
-    """Two record lengths do not fit their records; brokers since 3.9 store the batch, and consumers refuse it."""
+    """Two record lengths do not fit; supported brokers store the batch, and Kafka's consumer refuses it."""
     first, second = (encode_varint(length) for length in lengths)
     return broken(raw_record(length=first, **FULL) + second + AFTER[1:], *STRUCTURE, codec="gzip", count=2)
 
