@@ -349,6 +349,19 @@ def test_recipes_are_heavy(script: Script, tmp_path: Path) -> None:
     assert [[case.id for case in group] for group in made] == [["many.big"], [case.id for case in cases(3)]]
 
 
+def test_cases_that_may_loop_are_shared_by_the_workers() -> None:
+    """A case that a reader may work on for ever goes alone and first, so that several workers share such cases."""
+    from kafka_conformance.process.time_limits import LOOPS, TIMEOUT_GROUPS
+    from kafka_conformance.runner.requests import group_cases
+
+    loops = [replace(case, id=f"backwards.record_at_itself[{case.id}]") for case in cases(2)]
+    made = list(group_cases([*cases(3), *loops], 32))
+
+    assert set(TIMEOUT_GROUPS) >= LOOPS
+    assert [len(group) for group in made] == [1, 1, 3]
+    assert [group[0] for group in made[:2]] == loops
+
+
 def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
     from kafka_conformance.runner.requests import request_for

@@ -152,7 +152,14 @@ TIMEOUT_GROUPS: Final = {
     "bytes of another kind are next to a frame": ("lz4.not_a_frame", "lz4_blocks.bytes_behind_the_frame"),
     "a great many headers": ("resources.flood_of_headers[small]", "resources.many_headers"),
 }
+# Groups in which a reader that moves backwards reads the same bytes for ever, and works all the time.
+LOOPS: Final = frozenset(("an inner message is at or before itself", "a batch or a part of it is at or before itself"))
 _TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items() for name in names}
+
+
+def may_loop(case: Case) -> bool:
+    """Whether a reader may work on *case* for ever."""
+    return timeout_group(case) in LOOPS
 
 
 def timeout_group(case: Case) -> str:

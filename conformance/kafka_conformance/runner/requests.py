@@ -29,7 +29,7 @@ from kafka_conformance.judge.observation import (
     observe,
 )
 from kafka_conformance.process.child import ReadFailure
-from kafka_conformance.process.time_limits import timeout_group
+from kafka_conformance.process.time_limits import may_loop, timeout_group
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecReply, DecodeRequest, HelloReply, Misfit
 from kafka_corpus.case import Case, Recipe
@@ -387,10 +387,13 @@ def is_heavy(case: Case) -> bool:
 
 
 def group_cases(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
-    """Cases in groups that are sent together: of one kind, not too many, heavy ones alone and first."""
+    """Cases in groups that are sent together: of one kind, and not too many.
+
+    Those that may keep a CPU busy for long go alone and first, so that several workers share them.
+    """
     plain: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
-        if is_heavy(case):
+        if is_heavy(case) or may_loop(case):
             yield [case]
         else:
             plain.setdefault((case.op, case.aborted is not None), []).append(case)
