@@ -169,9 +169,23 @@ def test_one_death_over_a_heavy_question_is_enough(
         script(misbehaving(GREEDY), setup=f"import time\nkept = b'x' * ({keeps} << 20)"), memory=512 * MIB
     )
     made = sandbox(connection)
-    fine, greedy = replace(FINE, heavy=True), replace(BAD, heavy=True)
+    fine, greedy = (replace(each, heavy=True, fresh=True) for each in (FINE, BAD))
     answers = [next(made.ask([each])) for each in (FINE, fine, greedy, FINE)]
 
     assert [answer.deaths for answer in answers] == [0, 0, 1, 0]
     assert isinstance(answers[2].observation, Exceeded)
+    assert made.tally.starts == starts
+
+
+@pytest.mark.parametrize(("quick", "starts"), [(True, 3), (False, 1)])
+def test_a_claim_goes_to_a_fresh_process(
+    quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the process did before has no part in the memory that a claim takes, unless a start is slow."""
+    monkeypatch.setattr("kafka_conformance.runner.sandbox.QUICK", 99.0 if quick else 0.0)
+    made = sandbox(script(misbehaving(GREEDY)))
+    claim = replace(FINE, fresh=True)
+    answers = [next(made.ask([each])) for each in (claim, FINE, claim, claim)]
+
+    assert [answer.deaths for answer in answers] == [0] * 4
     assert made.tally.starts == starts

@@ -100,6 +100,26 @@ def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
     assert after == ANSWERED
 
 
+@pytest.mark.parametrize(("kept", "fresh", "exceeds"), [(0, True, True), (0, False, False), (96, True, False)])
+def test_memory_that_was_given_back_counts(
+    kept: int, fresh: bool, exceeds: bool, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the runner was too slow to see, the kernel saw; a fresh process took it for this request."""
+    monkeypatch.setattr(MemoryMeter, "look", lambda self: None)
+    took = f"held = bytearray({256 - kept} << 20); del held"
+    made = sandbox(connect(script(misbehaving(took)).name, memory=192 * MIB))
+    observed = next(made.ask([replace(BAD, fresh=fresh)])).observation
+
+    assert isinstance(observed, Exceeded) == exceeds
+    if isinstance(observed, Exceeded):
+        assert observed.what == "it took more than 192 MiB of memory"
+        assert observed.taken > 224 * MIB
+        assert observed.read == len(b"bad")
+        assert next(made.ask([FINE])).observation == ANSWERED
+    else:
+        assert observed == ANSWERED
+
+
 def test_address_space_is_no_memory(script: Script, sandbox: Make) -> None:
     """Memory that is reserved and never touched is no finding, even if it is 32 times the limit."""
     made = sandbox(connect(script(misbehaving(UNTOUCHED.format(mib=4096))).name, memory=128 * MIB))

@@ -114,6 +114,15 @@ class Child:
         """Resident bytes that it took since the wait for the last line began; 0 where unknown."""
         return self._meter.taken if self._meter else 0
 
+    def passed_memory_limit(self) -> bool:
+        """Whether it ever held more memory than it may; False where unknown."""
+        return self._meter is not None and self._meter.passed_limit()
+
+    def too_much(self, stderr: str = "") -> Exceeded:
+        """The observation of one that held more memory than it may."""
+        limit = self._meter.limit if self._meter else 0
+        return Exceeded(f"it took more than {limit // MIB:,} MiB of memory", stderr, self.taken)
+
     def watch(self, most_between: float = MOST_BETWEEN_LOOKS) -> Watch | None:
         """A watch over its CPU time, from now on; None where that is not known."""
         return Watch(self.pid, most_between) if self._local else None
@@ -258,7 +267,7 @@ class Child:
         self.kill()
         code, stderr = self._code or 0, tail(bytes(self._stderr))
         if self._meter and self._meter.exceeded:
-            return Exceeded(f"it took more than {self._meter.limit // MIB:,} MiB of memory", stderr, self.taken)
+            return self.too_much(stderr)
         if not exited:
             return Crashed(stderr=f"it closed its standard output and went on running; {stderr}".rstrip("; "))
         if OUT_OF_MEMORY.search(self._stderr) and self._holds_much():

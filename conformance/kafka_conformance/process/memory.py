@@ -12,6 +12,7 @@ limit is killed with its group.  Where `/proc` does not exist, nothing is measur
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +29,7 @@ LEAST: Final = 0.002
 MOST: Final = 0.05
 # Seconds between two looks for processes that a testee has started.
 BETWEEN_TREES: Final = 0.1
+_HIGH_WATER_MARK: Final = re.compile(rb"^VmHWM:\s*(\d+) kB", re.MULTILINE)
 # A soft limit on address space, in multiples of the limit on memory.  It ends a process that allocates while the
 # runner is stopped.  With the default limit of 1 GiB several arrays of 2^31 - 1 pointers fit, 16 GiB each and never
 # touched: they are no finding.
@@ -68,6 +70,17 @@ class MemoryMeter:
             if not self._files:
                 self._find_processes()
             self._base = self._highest = self._resident()
+
+    def passed_limit(self) -> bool:
+        """Whether the kernel saw it hold more than its limit at any time since it started.
+
+        A look comes too late for memory that is filled and given back within milliseconds.
+        """
+        with self._lock:
+            if not self._closed:
+                self._find_processes()
+                self._highest = max(self._highest, sum(map(_most_resident, self._files)))
+            return self._highest > self.limit
 
     def look(self) -> None:
         """Measure it, and kill it if it holds more than its limit."""
@@ -115,6 +128,15 @@ def _resident_of(file: int) -> int:
     except OSError:
         return 0
     return int(fields[1]) * PAGE if len(fields) > 1 else 0
+
+
+def _most_resident(pid: int) -> int:
+    """The most resident bytes that a process held since it started; 0 if it has ended."""
+    try:
+        found = _HIGH_WATER_MARK.search((PROC / str(pid) / "status").read_bytes())
+    except OSError:
+        return 0
+    return int(found[1]) * 1024 if found else 0
 
 
 class MemoryGuard:

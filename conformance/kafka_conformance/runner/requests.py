@@ -63,13 +63,16 @@ class CaseRequest:
 
     Attributes:
         subject: the payload.
-        heavy: sent alone, and may take long.
+        heavy: may take long.
         timeout_group: the cases that share known hangs with this one.
+        fresh: goes to a fresh process where one is to be had at once, since what a process did before decides
+            how much memory it takes.
     """
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
     timeout_group: str = ""
+    fresh: bool = False
 
     @property
     def size(self) -> int:
@@ -272,6 +275,8 @@ NEAR: Final = 0.7
 TOGETHER: Final = 32
 TOGETHER_BYTES: Final = 256 * 1024
 _Item = TypeVar("_Item")
+# The area of cases that claim sizes, or are large.
+CLAIMS: Final = "resources"
 # Entries of an input that are looked at to see what it takes to read it.
 LOOK: Final = 64
 
@@ -369,14 +374,14 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
     A testee with `committed` gets the aborted transactions; others read their records like all other records.
     """
     if isinstance(case.input, Scenario):
-        return CaseRequest(append_request(case.input), heavy=is_heavy(case), timeout_group=timeout_group(case))
+        return CaseRequest(append_request(case.input), is_heavy(case), timeout_group(case), needs_fresh_process(case))
     given = input_of(case)
     if committed and case.aborted is not None and isinstance(given, bytes):
         return CaseRequest(
             DecodeRequest(id="", data=given, aborted=list(case.aborted)), timeout_group=timeout_group(case)
         )
     subject = to_wire(given) if isinstance(given, Batch) else given
-    return CaseRequest(subject, heavy=is_heavy(case), timeout_group=timeout_group(case))
+    return CaseRequest(subject, is_heavy(case), timeout_group(case), needs_fresh_process(case))
 
 
 def is_heavy(case: Case) -> bool:
@@ -386,14 +391,23 @@ def is_heavy(case: Case) -> bool:
     return isinstance(case.input, Recipe)
 
 
+def needs_fresh_process(case: Case) -> bool:
+    """Whether the memory that a codec takes for *case* may depend on what its process did before.
+
+    A runtime that has memory left of another case fills it with zeros for a claim, and so takes it; new memory of
+    the system it does not touch.
+    """
+    return is_heavy(case) or case.area == CLAIMS
+
+
 def group_cases(cases: Iterable[Case], at_once: int) -> Iterator[list[Case]]:
     """Cases in groups that are sent together: of one kind, and not too many.
 
-    Those that may keep a CPU busy for long go alone and first, so that several workers share them.
+    Those that need a fresh process, or may keep a CPU busy for long, go alone and first: several workers share them.
     """
     plain: dict[tuple[str, bool], list[Case]] = {}
     for case in cases:
-        if is_heavy(case) or may_loop(case):
+        if needs_fresh_process(case) or may_loop(case):
             yield [case]
         else:
             plain.setdefault((case.op, case.aborted is not None), []).append(case)

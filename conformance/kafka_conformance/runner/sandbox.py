@@ -11,9 +11,9 @@ process, because a process may also be killed from outside, or crash because of 
 an earlier case left in memory.  Only a second death counts, except when the
 process was fresh already, or ended as fresh ones did often enough (the same
 exit code, the same last words) where no earlier case can have a part in it:
-`Learnt.counts` says when.  Heavy cases get a process of their own where one is
-to be had at once, or where it holds much already, since how much memory others
-left would decide over them; so one death of too little memory is enough there.
+`BehaviourProfile.counts` says when.  Heavy cases, and those that claim sizes, get a process of
+their own where one is to be had at once, or where it holds much already, since how much memory
+others left would decide over them; so one death of too little memory is enough for a heavy one.
 """
 
 from __future__ import annotations
@@ -380,7 +380,7 @@ class Sandbox:
     def _alone(self, question: CaseRequest) -> TimedObservation:
         if self._learnt.is_given_up:
             return TimedObservation(NotSent(NOT_SENT), 0.0)
-        if question.heavy and not self._is_fit():
+        if question.fresh and not self._is_fit():
             self._replace()  # how much memory others left it would decide
         child = self._running()
         fresh, single = not child.requests, child.is_single()
@@ -400,7 +400,7 @@ class Sandbox:
         return TimedObservation(again.observation, again.seconds, 1 + died(again.observation))
 
     def _is_fit(self) -> bool:
-        """Whether the process can take a heavy request: it is fresh, or is slow to start and holds little memory."""
+        """Whether the process can take a request for a fresh one: it is, or it is slow to start and holds little."""
         if self._child is None or not self._child.requests:
             return True
         used = self._child.usage()
@@ -424,7 +424,11 @@ class Sandbox:
         spent = self._clock() - before
         if reply is ReadFailure.LATE and self.tally.strays == strays:
             self._hung(question, spent)
-        observation = self._observe(child, reply, spent, self.tally.strays - strays)
+        if question.fresh and child.requests == 1 and isinstance(reply, CodecReply) and child.passed_memory_limit():
+            observation: Observation = child.too_much()
+            self._replace()
+        else:
+            observation = self._observe(child, reply, spent, self.tally.strays - strays)
         return self._answered(observation, spent, question.size)
 
     def _observe(
