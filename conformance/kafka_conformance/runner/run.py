@@ -19,9 +19,12 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
+from msgspec.structs import replace as replace_fields
+
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
 from kafka_conformance.judge.plain_reading import plain_mark
+from kafka_conformance.judge.varying import varying_outcome
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES, judge
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
@@ -69,6 +72,7 @@ class RunPlan:
         seed: of the variants that are sent among the cases; empty for none.
         variants: the number of cases to vary.
         settings: more settings for the header.
+        settled: whether a case of a known testee whose outcome is known to vary is `flaky`, whatever it is today.
     """
 
     connection: ConnectionSpec
@@ -85,6 +89,13 @@ class RunPlan:
     seed: str = ""
     variants: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
+    settled: bool = True
+
+    def settled_line(self, version: str, line: ResultLine) -> ResultLine:
+        """*line* of the testee of this *version*; `flaky` if its outcome is known to vary."""
+        name = self.connection.name
+        seen = varying_outcome(name, version, line.case, line.outcome) if self.settled else ""
+        return replace_fields(line, outcome="flaky", why=seen, field="", also=(), left_out=()) if seen else line
 
 
 def trivial_decodes() -> list[bytes]:
@@ -130,9 +141,10 @@ def run(plan: RunPlan) -> Results:
                 done, findings = total - requests.count, 0
                 uncertain: list[ObservedCase] = []
                 for group in _judged_groups(workers, requests, uncertain, committed=hello.committed):
-                    writer.write(varied.kept_back(group))
-                    done += len(group)
-                    findings += sum(line.outcome in SEVERITIES for line in group)
+                    settled = [plan.settled_line(hello.version, line) for line in group]
+                    writer.write(varied.kept_back(settled))
+                    done += len(settled)
+                    findings += sum(line.outcome in SEVERITIES for line in settled)
                     plan.progress(done, total, findings)
                 # Without it, a run that is stopped before its first answer would have a footer.
                 plan.stop.check()

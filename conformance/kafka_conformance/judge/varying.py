@@ -1,0 +1,61 @@
+"""Outcomes of known testees that vary from run to run, as measured on a busy machine.
+
+A repeat shows most of them at once (`runner/workers.py`).  Some need many runs: whether a runtime with a garbage
+collector fills a forged length with zeros depends on whether it has given back the memory of the claim before.
+Such a case is `flaky` in every run, with the numbers that were measured.
+
+`varying.toml` has them for each testee, with its version; `python -m benchmarks.same_verdicts --write` measures them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Final
+
+import msgspec
+
+from kafka_conformance.judge.verdict import Outcome
+
+FILE: Final = "varying.toml"
+
+Counts = Mapping[Outcome, int]
+"""In how many runs a case had each outcome."""
+
+
+class VaryingTestee(msgspec.Struct, frozen=True, kw_only=True):
+    """The cases of one testee whose outcomes varied, and how often each had which outcome."""
+
+    name: str
+    version: str
+    date: str
+    cases: Mapping[str, Counts]
+
+    def seen(self, case: str, outcome: Outcome) -> str:
+        """How often *case* had each outcome, if *outcome* is one of those that vary; empty if it is not."""
+        counts = self.cases.get(case, {})
+        if outcome not in counts:
+            return ""
+        often = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+        words = ", ".join(f"{each.replace('_', ' ')} in {count}" for each, count in often)
+        return f"of {sum(counts.values())} runs on a busy machine: {words}"
+
+
+class VaryingTable(msgspec.Struct, frozen=True):
+    """What `varying.toml` has."""
+
+    testee: Sequence[VaryingTestee] = ()
+
+
+@cache
+def varying_testees() -> Mapping[tuple[str, str], VaryingTestee]:
+    """The recorded testees, by name and version."""
+    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
+    return {(each.name, each.version): each for each in msgspec.toml.decode(text, type=VaryingTable).testee}
+
+
+def varying_outcome(name: str, version: str, case: str, outcome: Outcome) -> str:
+    """How often each outcome of *case* was seen if *outcome* is known to vary for the testee *name*, else nothing."""
+    known = varying_testees().get((name, version))
+    return known.seen(case, outcome) if known else ""
