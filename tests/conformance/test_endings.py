@@ -181,7 +181,7 @@ def test_one_death_over_a_heavy_question_is_enough(
 def test_a_claim_goes_to_a_fresh_process(
     quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the process did before has no part in the memory that a claim takes, unless a start is slow."""
+    """Memory of earlier cases has no part in what a claim takes, unless a start is slow."""
     monkeypatch.setattr("kafka_conformance.runner.sandbox.QUICK", 99.0 if quick else 0.0)
     made = sandbox(script(misbehaving(GREEDY)))
     claim = replace(FINE, fresh=True)

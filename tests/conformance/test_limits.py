@@ -104,7 +104,7 @@ def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
 def test_memory_that_was_given_back_counts(
     kept: int, fresh: bool, exceeds: bool, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the runner was too slow to see, the kernel saw; a fresh process took it for this request."""
+    """Memory that the runner was too slow to see counts if a fresh process took it for this request."""
     monkeypatch.setattr(MemoryMeter, "look", lambda self: None)
     took = f"held = bytearray({256 - kept} << 20); del held"
     made = sandbox(connect(script(misbehaving(took)).name, memory=192 * MIB))

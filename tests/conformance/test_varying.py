@@ -69,7 +69,7 @@ def test_what_is_recorded_varies() -> None:
 
 
 def test_runs_are_recorded() -> None:
-    """What varied is added or replaced, an older version goes, and the text can be read back."""
+    """A case that varied is added or replaced, an older version goes, and the text can be read back."""
     runs = RunsUnderLoad("2", [{'a["1"]': "memory", "b": "agree"}, {'a["1"]': "hang", "b": "agree"}])
     before = [
         VaryingTestee(name="one", version="2", date="2026-01-01", cases={"c": {"hang": 1, "agree": 1}}),

@@ -43,7 +43,7 @@ class VaryingTestee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VaryingTable(msgspec.Struct, frozen=True):
-    """What `varying.toml` has."""
+    """The content of `varying.toml`."""
 
     testee: Sequence[VaryingTestee] = ()
 
