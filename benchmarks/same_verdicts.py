@@ -89,13 +89,16 @@ def varying_cases(runs: Sequence[Outcomes]) -> dict[str, list[Outcome]]:
 def recorded_with(testees: Iterable[VaryingTestee], name: str, runs: RunsUnderLoad, date: str) -> list[VaryingTestee]:
     """*testees* and the outcomes that vary in *runs* of the testee *name*, whose other versions are left out.
 
-    Cases that these runs did not see to vary keep what was recorded: few runs may miss it.
+    Runs of cases that were recorded before are added to them: few runs may miss what varies.
     """
     others = [each for each in testees if each.name != name]
     same = [each for each in testees if (each.name, each.version) == (name, runs.version)]
-    cases: dict[str, Counts] = dict(same[0].cases) if same else {}
-    cases |= {id_: dict(sorted(Counter(outcomes).items())) for id_, outcomes in varying_cases(runs.outcomes).items()}
-    made = VaryingTestee(name=name, version=runs.version, date=date, cases=dict(sorted(cases.items())))
+    counted = {id_: Counter(counts) for each in same for id_, counts in each.cases.items()}
+    counted |= {id_: Counter() for id_ in varying_cases(runs.outcomes) if id_ not in counted}
+    for id_, counts in counted.items():
+        counts.update(outcomes[id_] for outcomes in runs.outcomes if id_ in outcomes)
+    cases: dict[str, Counts] = {id_: dict(sorted(counts.items())) for id_, counts in sorted(counted.items())}
+    made = VaryingTestee(name=name, version=runs.version, date=date, cases=cases)
     return sorted([*others, *([made] if cases else ())], key=lambda each: each.name)
 
 

@@ -69,17 +69,19 @@ def test_what_is_recorded_varies() -> None:
 
 
 def test_runs_are_recorded() -> None:
-    """A case that varied is added or replaced, an older version goes, and the text can be read back."""
+    """Runs are added to those before, an older version goes, and the text can be read back."""
     runs = RunsUnderLoad("2", [{'a["1"]': "memory", "b": "agree"}, {'a["1"]': "hang", "b": "agree"}])
     before = [
         VaryingTestee(name="one", version="2", date="2026-01-01", cases={"c": {"hang": 1, "agree": 1}}),
         VaryingTestee(name="two", version="1", date="2026-01-01", cases={"c": {"hang": 1, "agree": 1}}),
     ]
     added = recorded_with(before, "one", runs, "2026-02-02")
+    again = recorded_with(added, "one", RunsUnderLoad("2", [{'a["1"]': "hang", "b": "hang"}]), "2026-02-02")
     newer = recorded_with(before, "two", runs, "2026-02-02")
     steady = recorded_with(before, "two", RunsUnderLoad("2", [{"b": "agree"}]), "2026-02-02")
 
     assert added[0].cases == {'a["1"]': {"hang": 1, "memory": 1}, "c": {"agree": 1, "hang": 1}}
+    assert again[0].cases == {'a["1"]': {"hang": 2, "memory": 1}, "c": {"agree": 1, "hang": 1}}
     assert [(each.name, each.version, list(each.cases)) for each in newer] == [
         ("one", "2", ["c"]),
         ("two", "2", ['a["1"]']),
