@@ -98,7 +98,8 @@ def recorded_with(testees: Iterable[VaryingTestee], name: str, runs: RunsUnderLo
     for id_, counts in counted.items():
         counts.update(outcomes[id_] for outcomes in runs.outcomes if id_ in outcomes)
     cases: dict[str, Counts] = {id_: dict(sorted(counts.items())) for id_, counts in sorted(counted.items())}
-    made = VaryingTestee(name=name, version=runs.version, date=date, cases=cases)
+    reasons = same[0].reasons if same else {}
+    made = VaryingTestee(name=name, version=runs.version, date=date, cases=cases, reasons=reasons)
     return sorted([*others, *([made] if cases else ())], key=lambda each: each.name)
 
 
@@ -111,6 +112,9 @@ def table_text(testees: Sequence[VaryingTestee]) -> str:
         for id_, counts in each.cases.items():
             inner = ", ".join(f"{outcome} = {count}" for outcome, count in counts.items())
             parts.append(f"{json.dumps(id_)} = {{ {inner} }}\n")
+        if each.reasons:
+            parts.append("\n[testee.reasons]\n")
+            parts += [f"{json.dumps(pattern)} = {json.dumps(reason)}\n" for pattern, reason in each.reasons.items()]
     return "".join(parts)
 
 

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from kafka_conformance.judge.verdict import Outcome
+from kafka_corpus.vector_format import matches
 
 FILE: Final = "varying.toml"
 
@@ -25,12 +26,16 @@ Counts = Mapping[Outcome, int]
 
 
 class VaryingTestee(msgspec.Struct, frozen=True, kw_only=True):
-    """The cases of one testee whose outcomes varied, and how often each had which outcome."""
+    """The cases of one testee whose outcomes varied, and how often each had which outcome.
+
+    `reasons` says by a pattern of case ids why they vary, as far as that is known.
+    """
 
     name: str
     version: str
     date: str
     cases: Mapping[str, Counts]
+    reasons: Mapping[str, str] = {}
 
     def seen(self, case: str, outcome: Outcome) -> str:
         """How often *case* had each outcome, if *outcome* is one of those that vary; empty if it is not."""
@@ -39,7 +44,8 @@ class VaryingTestee(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         often = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
         words = ", ".join(f"{each.replace('_', ' ')} in {count}" for each, count in often)
-        return f"of {sum(counts.values())} runs on a busy machine: {words}"
+        reasons = [reason for pattern, reason in self.reasons.items() if matches(pattern, case)]
+        return "; ".join([f"of {sum(counts.values())} runs on a busy machine: {words}", *reasons])
 
 
 class VaryingTable(msgspec.Struct, frozen=True):
