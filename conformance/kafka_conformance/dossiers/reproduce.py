@@ -86,14 +86,9 @@ def finding_program(done: Results, finding: GradedFinding) -> Reproducer | None:
 def has_program(row: str, case: Case) -> bool:
     """Whether there is a program for *case*: programs read or write bytes alone, without the response around them."""
     known = _index().get(row)
-    if known is None or case.aborted is not None or depends_on_history(row, case):
+    if known is None or case.aborted is not None:
         return False
     return _text(known.get("texts", row), case.op) is not None
-
-
-def depends_on_history(row: str, case: Case) -> bool:
-    """Whether the finding of *row* for *case* depends on what the process read before."""
-    return case.id in _index().get(row, {}).get("without", ())
 
 
 def expected_line(case: Case) -> str:
