@@ -16,7 +16,6 @@ from kafka_conformance.dossiers.grouping import PUBLISHED, CauseGroup, LibraryDo
 from kafka_conformance.dossiers.reproduce import (
     Reproducer,
     case_program,
-    depends_on_history,
     expected_line,
     programs,
     reproducer,
@@ -453,7 +452,7 @@ def test_every_program_is_that_of_its_row(libraries: list[LibraryDossier]) -> No
     for group in (group for library in libraries for group in library.groups):
         program = reproducer(group)
         if program is None:
-            needs_more = group.case.aborted is not None or depends_on_history(group.row.name, group.case)
+            needs_more = group.case.aborted is not None
             assert needs_more or is_client_alone(group.row.name), group.id
         else:
             assert group.case.aborted is None, group.id
