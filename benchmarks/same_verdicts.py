@@ -23,7 +23,7 @@ import click
 
 from kafka_conformance.judge import varying
 from kafka_conformance.judge.varying import Counts, VaryingTestee, varying_testees
-from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.judge.verdict import OUTCOMES, Outcome
 from kafka_conformance.runner.requests import select
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.connection import CannotRun
@@ -35,6 +35,9 @@ TIMES: Final = 10
 SPIN: Final = "while True: pass"
 TABLE: Final = Path(varying.__file__).with_name(varying.FILE)
 HEADING: Final = "# Outcomes that vary, by testee; `python -m benchmarks.same_verdicts --write` measures them.\n"
+
+# A case that was not sent has no outcome to compare.
+VARYING: Final = frozenset(OUTCOMES) - {"skipped", "not_asked"}
 
 Outcomes = Mapping[str, Outcome]
 """The outcome of each case, by its id."""
@@ -61,9 +64,12 @@ class RunsUnderLoad:
 
 
 def run_under_load(
-    name: str, cases: Sequence[Case], folder: Path, *, times: int, others: int, settled: bool = True
+    name: str, cases: Sequence[Case], folder: Path, *, times: int, others: int, known_variation: bool = True
 ) -> RunsUnderLoad:
-    """The outcomes of *times* runs of the testee *name*, with known variation or *settled*.  Raises `CannotRun`."""
+    """The outcomes of *times* runs of the testee *name*.  Raises `CannotRun`.
+
+    With *known_variation*, a case that is recorded to vary is `flaky`.
+    """
     connection = connect(name)
     runs: list[Outcomes] = []
     version = ""
@@ -72,7 +78,14 @@ def run_under_load(
             path = folder / f"{number}.ndjson"
             jobs = os.cpu_count() or 1
             done = run(
-                RunPlan(connection=connection, cases=cases, corpus=corpus_hash(), path=path, jobs=jobs, settled=settled)
+                RunPlan(
+                    connection=connection,
+                    cases=cases,
+                    corpus=corpus_hash(),
+                    path=path,
+                    jobs=jobs,
+                    known_variation=known_variation,
+                )
             )
             runs.append({line.case: line.outcome for line in done.lines})
             version = str(done.header.testee["version"])
@@ -94,9 +107,10 @@ def recorded_with(testees: Iterable[VaryingTestee], name: str, runs: RunsUnderLo
     others = [each for each in testees if each.name != name]
     same = [each for each in testees if (each.name, each.version) == (name, runs.version)]
     counted = {id_: Counter(counts) for each in same for id_, counts in each.cases.items()}
-    counted |= {id_: Counter() for id_ in varying_cases(runs.outcomes) if id_ not in counted}
-    for id_, counts in counted.items():
-        counts.update(outcomes[id_] for outcomes in runs.outcomes if id_ in outcomes)
+    seen = [{id_: each for id_, each in outcomes.items() if each in VARYING} for outcomes in runs.outcomes]
+    for id_ in set().union(*seen):
+        if id_ in counted or len({outcomes[id_] for outcomes in seen if id_ in outcomes}) > 1:
+            counted.setdefault(id_, Counter()).update(outcomes[id_] for outcomes in seen if id_ in outcomes)
     cases: dict[str, Counts] = {id_: dict(sorted(counts.items())) for id_, counts in sorted(counted.items())}
     reasons = same[0].reasons if same else {}
     made = VaryingTestee(name=name, version=runs.version, date=date, cases=cases, reasons=reasons)
@@ -125,21 +139,23 @@ def table_text(testees: Sequence[VaryingTestee]) -> str:
 @click.option("--write", is_flag=True, help="Record outcomes that differ, known ones too.")
 @click.option("--others", default=2 * (os.cpu_count() or 1), help="Other processes that keep CPUs busy.")
 def main(testees: Sequence[str], only: Sequence[str], times: int, others: int, write: bool) -> None:
-    """Run each testee (all known ones without a name) several times, and list outcomes that differ.
+    """Run each known testee, or those named, several times, and list outcomes that differ.
 
     Known variation is no difference, but with --write it is measured again.
     """
+    if unknown := set(testees) - {known.name for known in known_testees()}:
+        raise click.UsageError(f"no known testee: {', '.join(sorted(unknown))}")
     cases, failed = select(load_vectors(), only), False
     for name in testees or [known.name for known in known_testees()]:
         try:
             with TemporaryDirectory() as folder:
-                runs = run_under_load(name, cases, Path(folder), times=times, others=others, settled=not write)
+                runs = run_under_load(name, cases, Path(folder), times=times, others=others, known_variation=not write)
         except CannotRun as error:
             click.echo(f"{name}: not run: {error}", err=True)
             continue
         found = varying_cases(runs.outcomes)
-        failed = failed or bool(found)
-        if write and found:
+        failed = failed or (bool(found) and not write)
+        if write:
             today = datetime.now(UTC).date().isoformat()
             recorded = table_text(recorded_with(varying_testees().values(), name, runs, today))
             TABLE.write_text(recorded, encoding="utf-8")

@@ -362,6 +362,19 @@ def test_cases_that_may_loop_are_shared_by_the_workers() -> None:
     assert [group[0] for group in made[:2]] == loops
 
 
+def test_a_case_that_claims_sizes_needs_a_fresh_process() -> None:
+    """Small cases of the area `resources` go alone, to a fresh process, and have the time of other small ones."""
+    from kafka_conformance.runner.requests import group_cases, request_for
+
+    claims = [case for case in load_vectors() if case.area == "resources" and isinstance(case.input, bytes)]
+    made = list(group_cases([*claims, *cases(3)], 32))
+
+    assert len(claims) > 50
+    assert [len(group) for group in made] == [1] * len(claims) + [3]
+    assert {(request_for(case).fresh, request_for(case).heavy) for case in claims} == {(True, False)}
+    assert not request_for(cases(1)[0]).fresh
+
+
 def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
     from kafka_conformance.runner.requests import request_for

@@ -81,6 +81,8 @@ def test_a_table_of_answers_certifies_nothing(tmp_path: Path, monkeypatch: pytes
         ("skipped", "crash", True),
         ("hang", "flaky", False),
         ("agree", "flaky", False),
+        ("flaky", "wrong_data", False),
+        ("flaky", "skipped", False),
     ],
 )
 def test_what_is_worse(case: str, variant: str, worse: bool) -> None:

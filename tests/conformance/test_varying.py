@@ -26,7 +26,7 @@ def chosen() -> list[Case]:
 
 
 @pytest.mark.parametrize(
-    ("version", "seen", "settled", "expected"),
+    ("version", "seen", "known_variation", "expected"),
     [
         ("1", {"accepts_invalid": 3, "wrong_error": 1}, True, "flaky"),
         # What was never seen to come and go counts.
@@ -38,7 +38,7 @@ def chosen() -> list[Case]:
 def test_an_outcome_that_is_known_to_vary_is_flaky(
     version: str,
     seen: dict[Outcome, int],
-    settled: bool,
+    known_variation: bool,
     expected: str,
     script: Script,
     tmp_path: Path,
@@ -50,7 +50,15 @@ def test_an_outcome_that_is_known_to_vary_is_flaky(
         name=connection.name, version=version, date="2026-11-28", cases={cases[1].id: seen}, reasons=WHY
     )
     monkeypatch.setattr("kafka_conformance.judge.varying.varying_testees", lambda: {(connection.name, version): known})
-    done = run(RunPlan(connection=connection, cases=cases, corpus="small", path=tmp_path / "r.ndjson", settled=settled))
+    done = run(
+        RunPlan(
+            connection=connection,
+            cases=cases,
+            corpus="small",
+            path=tmp_path / "r.ndjson",
+            known_variation=known_variation,
+        )
+    )
 
     assert [line.outcome for line in done.lines if line.case != cases[1].id] == ["accepts_invalid"] * 3
     (line,) = (line for line in done.lines if line.case == cases[1].id)
@@ -58,6 +66,26 @@ def test_an_outcome_that_is_known_to_vary_is_flaky(
     if expected == "flaky":
         assert line.why == "of 4 runs on a busy machine: accepts invalid in 3, wrong error in 1; it remembers"
         assert line.field == ""
+
+
+def test_the_variant_of_a_case_that_varies_is_not_compared(
+    script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variant of a recorded case is as flaky as its case, so nobody seems to have learned the corpus."""
+    connection, cases = script(ACCEPTS), chosen()
+    recorded: dict[str, dict[Outcome, int]] = {case.id: {"accepts_invalid": 3, "agree": 1} for case in cases}
+    known = VaryingTestee(name=connection.name, version="1", date="2026-11-28", cases=recorded)
+    monkeypatch.setattr("kafka_conformance.judge.varying.varying_testees", lambda: {(connection.name, "1"): known})
+    plan = RunPlan(
+        connection=connection, cases=cases, corpus="small", path=tmp_path / "r.ndjson", seed="one", variants=len(cases)
+    )
+    done = run(plan)
+
+    assert done.counts()["flaky"] == len(cases)
+    assert done.footer is not None
+    assert done.footer.variants is not None
+    assert done.footer.variants.sent > 0
+    assert done.footer.variants.unlike == {}
 
 
 def test_what_is_recorded_varies() -> None:
@@ -69,6 +97,7 @@ def test_what_is_recorded_varies() -> None:
         assert name in names
         assert set(testee.cases) <= ids
         assert all(len(counts) > 1 and min(counts.values()) > 0 for counts in testee.cases.values())
+        assert not {"skipped", "not_asked"} & {outcome for counts in testee.cases.values() for outcome in counts}
         assert all(any(matches(pattern, case) for case in testee.cases) for pattern in testee.reasons)
 
 

@@ -496,7 +496,10 @@ def _release_outcome(name: str, release: str, case: Case, settings: CertifySetti
         connection = connect(testee_at(name, release), memory=memory)
         with tempfile.TemporaryDirectory(prefix="kafkaproof-bisect-") as folder:
             path = Path(folder) / results.FILE
-            done = run(RunPlan(connection=connection, cases=cases, corpus=corpus, path=path, only=[case.id]))
+            plan = RunPlan(
+                connection=connection, cases=cases, corpus=corpus, path=path, only=[case.id], known_variation=False
+            )
+            done = run(plan)
     except (CannotRun, BadConnect, OSError) as error:
         return bisect.ReleaseOutcome(release=release, why=printable(str(error), 500), corpus=corpus)
     return bisect.release_outcome(release, case.id, done)

@@ -2,7 +2,7 @@
 
 A repeat shows most of them at once (`runner/workers.py`).  Some need many runs: whether a runtime with a garbage
 collector fills a forged length with zeros depends on whether it has given back the memory of the claim before.
-Such a case is `flaky` in every run, with the numbers that were measured.
+Where a run has one of the outcomes that were seen, the case is `flaky`, with the numbers that were measured.
 
 `varying.toml` has them for each testee, with its version; `python -m benchmarks.same_verdicts --write` measures them.
 """
@@ -21,6 +21,9 @@ from kafka_corpus.vector_format import matches
 
 FILE: Final = "varying.toml"
 
+# An outcome that differed between two repeats of one run.
+WORDS: Final = {"flaky": "more than one"}
+
 Counts = Mapping[Outcome, int]
 """In how many runs a case had each outcome."""
 
@@ -37,13 +40,13 @@ class VaryingTestee(msgspec.Struct, frozen=True, kw_only=True):
     cases: Mapping[str, Counts]
     reasons: Mapping[str, str] = {}
 
-    def seen(self, case: str, outcome: Outcome) -> str:
-        """How often *case* had each outcome, if *outcome* is one of those that vary; empty if it is not."""
+    def text(self, case: str, outcome: Outcome) -> str:
+        """How often *case* had each outcome, and why, if *outcome* is one of those that vary; empty if it is not."""
         counts = self.cases.get(case, {})
         if outcome not in counts:
             return ""
         often = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
-        words = ", ".join(f"{each.replace('_', ' ')} in {count}" for each, count in often)
+        words = ", ".join(f"{WORDS.get(each, each.replace('_', ' '))} in {count}" for each, count in often)
         reasons = [reason for pattern, reason in self.reasons.items() if matches(pattern, case)]
         return "; ".join([f"of {sum(counts.values())} runs on a busy machine: {words}", *reasons])
 
@@ -61,7 +64,7 @@ def varying_testees() -> Mapping[tuple[str, str], VaryingTestee]:
     return {(each.name, each.version): each for each in msgspec.toml.decode(text, type=VaryingTable).testee}
 
 
-def varying_outcome(name: str, version: str, case: str, outcome: Outcome) -> str:
+def variation_text(name: str, version: str, case: str, outcome: Outcome) -> str:
     """How often each outcome of *case* was seen if *outcome* is known to vary for the testee *name*, else nothing."""
     known = varying_testees().get((name, version))
-    return known.seen(case, outcome) if known else ""
+    return known.text(case, outcome) if known else ""

@@ -21,7 +21,8 @@ wrong_data       other data than is right, without a word: the worst
                      key that is not UTF-8 made text), or a wish that a writer
                      did not follow without harm to the records
 
-flaky      a hang, exhausted memory or a crash by a limit that does not happen each time
+flaky      a hang, exhausted memory or a crash by a limit that does not happen each time, or an outcome
+           that was seen to vary between runs
 not_asked  the testee had answered none of the requests before
 
 A case that is `acceptable` may be refused or answered; other data than the

@@ -6,7 +6,8 @@ length alone is no finding.
 
 One thread of the runner samples all testees.  The more a testee holds, the sooner it
 looks again: no process fills pages faster than `FASTEST`.  A testee that passes its
-limit is killed with its group.  Where `/proc` does not exist, nothing is measured.
+limit is killed with its group.  The kernel's high-water mark shows what came and went
+between two looks.  Where `/proc` does not exist, nothing is measured.
 """
 
 from __future__ import annotations
@@ -72,14 +73,17 @@ class MemoryMeter:
             self._base = self._highest = self._resident()
 
     def passed_limit(self) -> bool:
-        """Whether the kernel saw it hold more than its limit at any time since it started.
+        """Whether the kernel saw it hold more than its limit since it started.
 
-        A look comes too late for memory that is filled and given back within milliseconds.
+        A look comes too late for memory that is filled and given back within milliseconds.  Of several processes
+        the highest peak of one counts, beside what the others hold now: two peaks may be at different times.
         """
         with self._lock:
             if not self._closed:
                 self._find_processes()
-                self._highest = max(self._highest, sum(map(_most_resident, self._files)))
+                now = {pid: _resident_of(file) for pid, file in self._files.items()}
+                above = (max(_most_resident(pid) - held, 0) for pid, held in now.items())
+                self._highest = max(self._highest, sum(now.values()) + max(above, default=0))
             return self._highest > self.limit
 
     def look(self) -> None:

@@ -184,10 +184,10 @@ def apply_deviations(
 
 
 def _is_due(deviation: Deviation, lines: Sequence[ResultLine], causes: FindingCauses) -> bool:
-    """Whether the run would show *deviation* if it still happened."""
+    """Whether the run would show *deviation* if it still happened; a case that varies shows nothing."""
     if deviation.cause:
         return causes.complete and deviation.cause not in causes.foreign
-    return any(map(deviation.is_about, lines))
+    return any(deviation.is_about(line) and line.outcome != "flaky" for line in lines)
 
 
 def draft_deviations(

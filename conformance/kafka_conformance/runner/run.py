@@ -24,7 +24,7 @@ from msgspec.structs import replace as replace_fields
 from kafka_brokers.progress import Progress
 from kafka_conformance.judge.observation import Observation, observation_summary
 from kafka_conformance.judge.plain_reading import plain_mark
-from kafka_conformance.judge.varying import varying_outcome
+from kafka_conformance.judge.varying import variation_text
 from kafka_conformance.judge.verdict import OPEN, SEVERITIES, judge
 from kafka_conformance.process.cpu_permits import CpuPermits
 from kafka_conformance.runner import results
@@ -41,6 +41,7 @@ from kafka_conformance.runner.workers import (
 )
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.connection import CannotRun, ConnectionSpec
+from kafka_conformance.testees.known import plain_name
 from kafka_corpus.case import Case
 from kafka_corpus.variants import case_of, is_variant, variants
 from kafka_records import Batch, Record, encode
@@ -72,7 +73,7 @@ class RunPlan:
         seed: of the variants that are sent among the cases; empty for none.
         variants: the number of cases to vary.
         settings: more settings for the header.
-        settled: whether a case of a known testee whose outcome is known to vary is `flaky`, whatever it is today.
+        known_variation: whether a case is `flaky` if its outcome is recorded as one of several.
     """
 
     connection: ConnectionSpec
@@ -89,12 +90,12 @@ class RunPlan:
     seed: str = ""
     variants: int = 0
     settings: Mapping[str, str] = field(default_factory=dict)
-    settled: bool = True
+    known_variation: bool = True
 
-    def settled_line(self, version: str, line: ResultLine) -> ResultLine:
-        """*line* of the testee of this *version*; `flaky` if its outcome is known to vary."""
-        name = self.connection.name
-        seen = varying_outcome(name, version, line.case, line.outcome) if self.settled else ""
+    def with_known_variation(self, version: str, line: ResultLine) -> ResultLine:
+        """*line* of the testee of this *version*; `flaky` if its outcome is recorded as one of several."""
+        name, case = plain_name(self.connection.name), case_of(line.case)
+        seen = variation_text(name, version, case, line.outcome) if self.known_variation else ""
         return replace_fields(line, outcome="flaky", why=seen, field="", also=(), left_out=()) if seen else line
 
 
@@ -141,10 +142,10 @@ def run(plan: RunPlan) -> Results:
                 done, findings = total - requests.count, 0
                 uncertain: list[ObservedCase] = []
                 for group in _judged_groups(workers, requests, uncertain, committed=hello.committed):
-                    settled = [plan.settled_line(hello.version, line) for line in group]
-                    writer.write(varied.kept_back(settled))
-                    done += len(settled)
-                    findings += sum(line.outcome in SEVERITIES for line in settled)
+                    judged = [plan.with_known_variation(hello.version, line) for line in group]
+                    writer.write(varied.kept_back(judged))
+                    done += len(judged)
+                    findings += sum(line.outcome in SEVERITIES for line in judged)
                     plan.progress(done, total, findings)
                 # Without it, a run that is stopped before its first answer would have a footer.
                 plan.stop.check()
@@ -232,7 +233,12 @@ class VariantAnswers:
 
 
 def is_worse(line: ResultLine, varied: ResultLine) -> bool:
-    """Whether a variant was answered wrongly where its case was not, or was skipped where its case was answered."""
+    """Whether a variant was answered wrongly where its case was not, or was skipped where its case was answered.
+
+    A case whose outcome varies says nothing about its variant.
+    """
+    if line.outcome == "flaky":
+        return False
     if varied.outcome in SEVERITIES:
         return line.outcome not in SEVERITIES
     return varied.outcome == "skipped" and line.outcome not in OPEN

@@ -56,11 +56,11 @@ MAX_SECONDS: Final = 10.0
 CALIBRATION_SECONDS: Final = 3.0
 # A case may take this many times what a trivial decode takes.
 FACTOR: Final = 100
-# CPU seconds.  A testee that starts faster is restarted for each heavy request: Node is, a JVM is not.
+# CPU seconds.  One that starts faster is restarted for each request that needs a fresh process: Node is, a JVM not.
 QUICK: Final = 0.25
 # Lines before a reply; after as many the testee is replaced.
 MOST_OTHER_LINES: Final = 10_000
-# Part of the memory limit; a testee that holds more is restarted before a heavy request.
+# Part of the memory limit; a testee that holds more is restarted before such a request.
 MUCH: Final = 1 / 8
 
 NOT_SENT: Final = "the testee had answered none of the requests before"
@@ -122,7 +122,7 @@ class Sandbox:
     def ask(self, questions: Sequence[CaseRequest]) -> Iterator[TimedObservation]:
         """The answers to *questions*, in their order, each as soon as it is there.
 
-        Several have to be of one kind, all bytes, all batches or all payloads, and not heavy.
+        Several have to be of one kind, all bytes, all batches or all payloads, and need no fresh process.
         """
         done = 0
         while done < len(questions):
@@ -400,7 +400,7 @@ class Sandbox:
         return TimedObservation(again.observation, again.seconds, 1 + died(again.observation))
 
     def _is_fit(self) -> bool:
-        """Whether the process can take a request for a fresh one: it is, or it is slow to start and holds little."""
+        """Whether the process can take a request for a fresh one: it is one, or starts slowly and holds little."""
         if self._child is None or not self._child.requests:
             return True
         used = self._child.usage()
@@ -425,7 +425,7 @@ class Sandbox:
         if reply is ReadFailure.LATE and self.tally.strays == strays:
             self._hung(question, spent)
         if question.fresh and child.requests == 1 and isinstance(reply, CodecReply) and child.passed_memory_limit():
-            observation: Observation = child.too_much()
+            observation: Observation = child.too_much(child.stderr_tail())
             self._replace()
         else:
             observation = self._observe(child, reply, spent, self.tally.strays - strays)
