@@ -71,7 +71,7 @@ def test_an_outcome_that_is_known_to_vary_is_flaky(
 def test_the_variant_of_a_case_that_varies_is_not_compared(
     script: Script, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A variant of a recorded case is as flaky as its case, so nobody seems to have learned the corpus."""
+    """A variant of a recorded case is as flaky as its case, so no testee seems to have learned the corpus."""
     connection, cases = script(ACCEPTS), chosen()
     recorded: dict[str, dict[Outcome, int]] = {case.id: {"accepts_invalid": 3, "agree": 1} for case in cases}
     known = VaryingTestee(name=connection.name, version="1", date="2026-11-28", cases=recorded)
