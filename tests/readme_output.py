@@ -23,9 +23,12 @@ def shown(output: str) -> str:
 
 def main() -> None:
     """Replace the block."""
+    output = sys.stdin.read()
+    if not output.strip():
+        sys.exit("standard input is empty: there is no output to show")
     page = PAGE.read_text(encoding="utf-8")
     block = re.compile(re.escape(START) + ".*?" + re.escape(END), re.DOTALL)
-    made, count = block.subn(lambda _: START + shown(sys.stdin.read()) + END, page)
+    made, count = block.subn(lambda _: START + shown(output) + END, page)
     if count != 1:
         sys.exit(f"{PAGE}: {count} blocks of output where there should be one")
     PAGE.write_text(made, encoding="utf-8")

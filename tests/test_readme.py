@@ -1,9 +1,11 @@
 """The README: its commands are run by CI, its Python session gives what it shows, its output is a real one."""
 
 import doctest
+import io
 import re
 from pathlib import Path
 
+import pytest
 from tests import readme_output
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,6 +25,14 @@ def test_python_session() -> None:
     """The Python session in the README gives what it shows."""
     failed, tried = doctest.testfile(str(ROOT / "README.md"), module_relative=False, encoding="utf-8")
     assert (failed, tried) == (0, 4)
+
+
+def test_no_output_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without output to show, the page stays as it is, and the command says why."""
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    with pytest.raises(SystemExit, match="standard input is empty"):
+        readme_output.main()
+    assert (ROOT / "README.md").read_text(encoding="utf-8") == README
 
 
 def test_output_is_shown() -> None:
