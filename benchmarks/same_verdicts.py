@@ -1,7 +1,8 @@
 """Run testees several times on a busy machine and compare outcomes: `python -m benchmarks.same_verdicts [TESTEE…]`.
 
 Other processes keep all CPUs busy meanwhile.  The exit code is 1 if the outcome of a case differs between two runs.
-With `--write`, outcomes that differ are recorded in `judge/varying.toml`: such a case is `flaky` from then on.
+With `--write`, outcomes that differ are recorded in `judge/varying.toml`; a later run that has one of them is `flaky`
+in that case.
 """
 
 from __future__ import annotations

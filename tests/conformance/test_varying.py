@@ -1,4 +1,4 @@
-"""Cases whose outcome is known to vary: `flaky` in every run, and recorded with the numbers that were measured."""
+"""Cases whose outcome is known to vary: `flaky`, and recorded with the numbers that were measured."""
 
 from pathlib import Path
 

@@ -373,15 +373,23 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
 
     A testee with `committed` gets the aborted transactions; others read their records like all other records.
     """
+    return CaseRequest(
+        subject=_subject(case, committed=committed),
+        heavy=is_heavy(case),
+        timeout_group=timeout_group(case),
+        fresh=needs_fresh_process(case),
+    )
+
+
+def _subject(case: Case, *, committed: bool) -> bytes | WireBatch | AppendRequest | DecodeRequest:
     if isinstance(case.input, Scenario):
-        return CaseRequest(append_request(case.input), is_heavy(case), timeout_group(case), needs_fresh_process(case))
+        return append_request(case.input)
     given = input_of(case)
-    if committed and case.aborted is not None and isinstance(given, bytes):
-        return CaseRequest(
-            DecodeRequest(id="", data=given, aborted=list(case.aborted)), timeout_group=timeout_group(case)
-        )
-    subject = to_wire(given) if isinstance(given, Batch) else given
-    return CaseRequest(subject, is_heavy(case), timeout_group(case), needs_fresh_process(case))
+    if isinstance(given, Batch):
+        return to_wire(given)
+    if committed and case.aborted is not None:
+        return DecodeRequest(id="", data=given, aborted=list(case.aborted))
+    return given
 
 
 def is_heavy(case: Case) -> bool:
