@@ -1,6 +1,9 @@
 """Run testees several times on a busy machine and compare outcomes: `python -m benchmarks.same_verdicts [TESTEE…]`.
 
 Other processes keep all CPUs busy meanwhile.  The exit code is 1 if the outcome of a case differs between two runs.
+All testees run once before any runs again.  `--folder` keeps the result files, and a measurement that was stopped goes
+on there: ten whole runs of all testees take many hours.
+
 With `--write`, outcomes that differ are recorded in `judge/varying.toml`; a later run that has one of them is `flaky`
 in that case.
 """
@@ -14,7 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,10 +28,12 @@ import click
 from kafka_conformance.judge import varying
 from kafka_conformance.judge.varying import Counts, VaryingTestee, varying_testees
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome
-from kafka_conformance.runner.requests import select
-from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.testees.connection import CannotRun
-from kafka_conformance.testees.known import connect, known_testees
+from kafka_conformance.reports.collection import folder_name
+from kafka_conformance.runner.requests import select, unmatched_pattern
+from kafka_conformance.runner.results import Results, Unusable
+from kafka_conformance.runner.run import ParallelRuns, RunPlan
+from kafka_conformance.testees.connection import BadConnect, CannotRun
+from kafka_conformance.testees.known import connect, find_testee, known_testees
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors
 
@@ -64,33 +69,97 @@ class RunsUnderLoad:
     outcomes: Sequence[Outcomes]
 
 
-def run_under_load(
-    name: str, cases: Sequence[Case], folder: Path, *, times: int, others: int, known_variation: bool = True
-) -> RunsUnderLoad:
-    """The outcomes of *times* runs of the testee *name*.  Raises `CannotRun`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPlan:
+    """The cases, and how often and how they are run.
 
-    With *known_variation*, a case that is recorded to vary is `flaky`.
+    Attributes:
+        cases: the cases, in the order of the corpus.
+        folder: where the result files are kept, one folder for each testee.
+        only: the patterns that chose the cases, for the header.
+        times: the number of runs of each testee.
+        jobs: how many processes of testees work at once.
+        others: how many other processes keep CPUs busy.
     """
-    connection = connect(name)
-    runs: list[Outcomes] = []
-    version = ""
-    with busy_machine(others):
-        for number in range(times):
-            path = folder / f"{number}.ndjson"
-            jobs = os.cpu_count() or 1
-            done = run(
-                RunPlan(
-                    connection=connection,
-                    cases=cases,
-                    corpus=corpus_hash(),
-                    path=path,
-                    jobs=jobs,
-                    known_variation=known_variation,
-                )
-            )
-            runs.append({line.case: line.outcome for line in done.lines})
-            version = str(done.header.testee["version"])
-    return RunsUnderLoad(version, runs)
+
+    cases: Sequence[Case]
+    folder: Path
+    only: Sequence[str] = ()
+    times: int = TIMES
+    jobs: int = os.cpu_count() or 1
+    others: int = 2 * (os.cpu_count() or 1)
+
+    def result_file(self, name: str, number: int) -> Path:
+        """The result file of run *number* of the testee *name*; its folder is there."""
+        path = self.folder / folder_name(name) / f"{number}.ndjson"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def run_plan(self, name: str, number: int) -> RunPlan:
+        """Run *number* of the testee *name*, which goes on with its file.  Raises `CannotRun`."""
+        return RunPlan(
+            connection=connect(name),
+            cases=self.cases,
+            corpus=corpus_hash(),
+            path=self.result_file(name, number),
+            only=self.only,
+            jobs=self.jobs,
+            resume=True,
+            known_variation=False,
+        )
+
+
+def run_under_load(names: Sequence[str], plan: LoadPlan) -> dict[str, RunsUnderLoad]:
+    """The outcomes of all runs of the testees *names*; one that cannot run is told of, and left out.
+
+    Raises:
+        Unusable: a result file in the folder is of other cases, or of another version of a testee.
+    """
+    runs: dict[str, list[Results]] = {name: [] for name in names}
+    with busy_machine(plan.others):
+        for number in range(plan.times):
+            for name, outcome in _round(list(runs), number, plan):
+                if isinstance(outcome, Results):
+                    runs[name].append(outcome)
+                    click.echo(f"run {number + 1} of {plan.times}: {name}, {len(outcome.lines)} cases", err=True)
+                elif isinstance(outcome, CannotRun):
+                    del runs[name]
+                    click.echo(f"{name}: not run: {outcome}", err=True)
+                else:
+                    raise outcome
+    return {name: _compared(results) for name, results in runs.items()}
+
+
+def _round(names: Sequence[str], number: int, plan: LoadPlan) -> Iterator[tuple[str, Results | Exception]]:
+    """Run each of *names* once, at the same time."""
+    plans: dict[str, RunPlan] = {}
+    for name in names:
+        try:
+            plans[name] = plan.run_plan(name, number)
+        except CannotRun as error:
+            yield name, error
+    planned = list(plans)
+    for at, outcome in ParallelRuns(list(plans.values()), plan.jobs).outcomes():
+        yield planned[at], outcome
+
+
+def _compared(results: Sequence[Results]) -> RunsUnderLoad:
+    version = str(results[-1].header.testee["version"]) if results else ""
+    return RunsUnderLoad(version, [{line.case: line.outcome for line in each.lines} for each in results])
+
+
+def with_known_variation(name: str, runs: RunsUnderLoad) -> RunsUnderLoad:
+    """*runs* of the testee *name*, in which a case that has an outcome that is recorded to vary is `flaky`."""
+    known = varying_testees().get((name, runs.version))
+    if known is None:
+        return runs
+    return replace(
+        runs,
+        outcomes=[
+            {id_: "flaky" if known.text(id_, outcome) else outcome for id_, outcome in outcomes.items()}
+            for outcomes in runs.outcomes
+        ],
+    )
 
 
 def varying_cases(runs: Sequence[Outcomes]) -> dict[str, list[Outcome]]:
@@ -137,34 +206,75 @@ def table_text(testees: Sequence[VaryingTestee]) -> str:
 @click.argument("testees", nargs=-1)
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule.")
 @click.option("--times", default=TIMES, show_default=True, help="Runs of each testee.")
-@click.option("--write", is_flag=True, help="Record outcomes that differ, known ones too.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Keep the result files, and go on with those there.")
+@click.option("--jobs", default=os.cpu_count() or 1, help="Processes of testees at work at once.")
 @click.option("--others", default=2 * (os.cpu_count() or 1), help="Other processes that keep CPUs busy.")
-def main(testees: Sequence[str], only: Sequence[str], times: int, others: int, write: bool) -> None:
+@click.option("--write", is_flag=True, help="Record outcomes that differ, known ones too.")
+def main(
+    testees: Sequence[str], only: Sequence[str], times: int, folder: Path | None, jobs: int, others: int, write: bool
+) -> None:
     """Run each known testee, or those named, several times, and list outcomes that differ.
 
     Known variation is no difference, but with --write it is measured again.
     """
-    if unknown := set(testees) - {known.name for known in known_testees()}:
-        raise click.UsageError(f"no known testee: {', '.join(sorted(unknown))}")
-    cases, failed = select(load_vectors(), only), False
-    for name in testees or [known.name for known in known_testees()]:
+    names = list(dict.fromkeys(testees)) or [known.name for known in known_testees()]
+    for name in names:
+        _check_name(name)
+    cases = load_vectors()
+    if problem := unmatched_pattern(cases, only):
+        raise click.UsageError(problem)
+    with TemporaryDirectory() as temporary:
+        plan = LoadPlan(
+            cases=select(cases, only),
+            folder=folder or Path(temporary),
+            only=only,
+            times=times,
+            jobs=jobs,
+            others=others,
+        )
         try:
-            with TemporaryDirectory() as folder:
-                runs = run_under_load(name, cases, Path(folder), times=times, others=others, known_variation=not write)
-        except CannotRun as error:
-            click.echo(f"{name}: not run: {error}", err=True)
-            continue
-        found = varying_cases(runs.outcomes)
-        failed = failed or (bool(found) and not write)
+            runs = run_under_load(names, plan)
+        except Unusable as error:
+            raise click.UsageError(str(error)) from error
         if write:
-            today = datetime.now(UTC).date().isoformat()
-            recorded = table_text(recorded_with(varying_testees().values(), name, runs, today))
-            TABLE.write_text(recorded, encoding="utf-8")
-            varying_testees.cache_clear()
-        click.echo(f"{name}: {times} runs, {f'{len(found)} outcomes differ' if found else 'no outcome differs'}")
+            _record(runs, plan)
+    if not write:
+        runs = {name: with_known_variation(name, each) for name, each in runs.items()}
+    sys.exit(int(_show(runs) and not write))
+
+
+def _check_name(name: str) -> None:
+    try:
+        find_testee(name)
+    except BadConnect as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _record(runs: Mapping[str, RunsUnderLoad], plan: LoadPlan) -> None:
+    """Write outcomes that differ in *runs* to the table, and put their files aside: each run counts once."""
+    today, testees = datetime.now(UTC).date().isoformat(), list(varying_testees().values())
+    for name, each in runs.items():
+        testees = recorded_with(testees, name, each, today)
+    TABLE.write_text(table_text(testees), encoding="utf-8")
+    varying_testees.cache_clear()
+    for name in runs:
+        for number in range(plan.times):
+            path = plan.result_file(name, number)
+            path.rename(path.with_suffix(".recorded"))
+
+
+def _show(runs: Mapping[str, RunsUnderLoad]) -> bool:
+    """Print what differs for each testee, and say whether anything does."""
+    differs = False
+    for name, each in runs.items():
+        found = varying_cases(each.outcomes)
+        differs = differs or bool(found)
+        click.echo(
+            f"{name}: {len(each.outcomes)} runs, {f'{len(found)} outcomes differ' if found else 'no outcome differs'}"
+        )
         for id_, outcomes in found.items():
             click.echo(f"  {id_}: {', '.join(outcomes)}")
-    sys.exit(int(failed))
+    return differs
 
 
 if __name__ == "__main__":

@@ -154,6 +154,9 @@ TIMEOUT_GROUPS: Final = {
 }
 # Groups in which a reader that moves backwards reads the same bytes for ever, and works all the time.
 LOOPS: Final = frozenset(("an inner message is at or before itself", "a batch or a part of it is at or before itself"))
+# Groups in which a reader may work for ever, and take more and more memory.  How much it holds when its time is over
+# says how long it had, and nothing else: that depends on what was sent before.
+ENDLESS: Final = LOOPS | {"a count of headers is above what there is"}
 _TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items() for name in names}
 
 
