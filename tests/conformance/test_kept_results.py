@@ -1,16 +1,20 @@
 """Kept results: they give back a full result, and hold no folder of the machine that ran it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from kafka_conformance.runner.kept_results import CorpusContents, kept_files, kept_of, read_kept
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
 from kafka_conformance.sanitize import without_folders
+from kafka_conformance.testees.known import known_testees
 from kafka_corpus.vectors import load_vectors
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+CORPUS = CorpusContents.of(load_vectors())
 TESTEE = {"name": "some-codec", "version": "1", "consumer": False, "append": False}
 
 
@@ -35,7 +39,7 @@ def test_paths_lose_the_folders_of_the_machine(text: str, shown: str) -> None:
 
 def test_a_result_is_kept_without_folders() -> None:
     """A kept line has the outcome and the text of the full result, without the machine's folders."""
-    corpus = CorpusContents.of(load_vectors())
+    corpus = CORPUS
     case = next(each for each in corpus.cases if each.op == "decode")
     line = ResultLine(
         case=case.id, outcome="crash", area=case.area, op=case.op, expected=case.expect.verdict, rules=case.rules,
@@ -68,3 +72,28 @@ def test_what_was_skipped_is_not_announced(file: Path) -> None:
             able = kept.header.testee[found[1]]
             announced = {*map(str, able["magics"]), *able["compressions"]}
             assert found[2] not in announced if found[2] else not announced, line.case
+
+
+def test_a_line_that_a_run_would_leave_out_otherwise_is_missing() -> None:
+    """A line is run again if it was skipped and would be sent now, or the other way round; others are not."""
+    file = next(file for file in kept_files(RESULTS) if file.stem.startswith("sarama-1"))
+    kept, corpus = read_kept(file), CORPUS
+    left_out = next(line for line in kept.lines.values() if line.observation.get("by_runner"))
+    sent = next(line for line in kept.lines.values() if line.observation.get("kind") == "consumed")
+    swapped = {
+        left_out.case: msgspec.structs.replace(left_out, outcome="agree", observation=sent.observation),
+        sent.case: msgspec.structs.replace(sent, outcome="skipped", observation=left_out.observation),
+    }
+
+    assert kept.missing(corpus) == []
+    changed = replace(kept, lines={**kept.lines, **swapped})
+    assert {case.id for case in changed.missing(corpus)} == {left_out.case, sent.case}
+
+
+@pytest.mark.parametrize("file", kept_files(RESULTS), ids=lambda file: file.stem)
+def test_no_line_is_outdated(file: Path) -> None:
+    """Each kept result is what a run would send and leave out today."""
+    kept = read_kept(file)
+    known = {each.name: str(each.version() or "none") for each in known_testees()}
+    if known.get(kept.header.name) == kept.header.release:
+        assert [case.id for case in kept.missing(CORPUS)] == []

@@ -18,9 +18,10 @@ from msgspec import UNSET, UnsetType
 
 from kafka_conformance.judge.verdict import Outcome, Verdict
 from kafka_conformance.runner import results
-from kafka_conformance.runner.requests import is_relevant
+from kafka_conformance.runner.requests import is_relevant, unsupported
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results, Unusable, result_line
 from kafka_conformance.sanitize import without_folders
+from kafka_conformance.testees.protocol import PROTOCOL, HelloReply
 from kafka_corpus.case import Case
 from kafka_corpus.vector_format import content_hash, corpus_hash_of
 
@@ -91,8 +92,19 @@ class KeptResult:
     lines: Mapping[str, KeptLine]
 
     def missing(self, corpus: CorpusContents) -> list[Case]:
-        """The cases for the testee that have no line with their content."""
-        return [case for case in cases_for(corpus.cases, self.header.testee) if not self.has(case.id, corpus)]
+        """The cases for the testee that have no line with today's content.
+
+        Which cases a run skips may change without a change of a case; those whose line says otherwise are missing too.
+        """
+        hello = hello_of(self.header.testee)
+        return [
+            case
+            for case in cases_for(corpus.cases, self.header.testee)
+            if not self.has(case.id, corpus) or self._was_left_out(case) != bool(unsupported(case, hello))
+        ]
+
+    def _was_left_out(self, case: Case) -> bool:
+        return bool(self.lines[case.id].observation.get("by_runner"))
 
     def has(self, id_: str, corpus: CorpusContents) -> bool:
         """Whether there is a line with today's content of the case."""
@@ -129,6 +141,11 @@ class KeptResult:
         )
         found = Results(header, lines, None)
         return replace(found, footer=_footer(found)) if len(lines) == len(chosen) else found
+
+
+def hello_of(testee: Mapping[str, Any]) -> HelloReply:
+    """The hello in the description of a testee."""
+    return msgspec.convert({"protocol": PROTOCOL, **testee}, HelloReply)
 
 
 def cases_for(cases: Iterable[Case], testee: Mapping[str, Any]) -> list[Case]:
