@@ -4,11 +4,21 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks.same_verdicts import RunsUnderLoad, recorded_with, table_text
+from benchmarks.same_verdicts import (
+    LoadPlan,
+    RunsUnderLoad,
+    record,
+    recorded_with,
+    run_under_load,
+    table_text,
+    varying_cases,
+    with_known_variation,
+)
 from tests.conformance.misbehaving import Script
 
 from kafka_conformance.judge.varying import VaryingTable, VaryingTestee, varying_testees
 from kafka_conformance.judge.verdict import Outcome
+from kafka_conformance.runner.results import Unusable
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.testees.known import known_testees
 from kafka_corpus.case import Case
@@ -121,3 +131,49 @@ def test_runs_are_recorded() -> None:
     ]
     assert [each.name for each in steady] == ["one"]
     assert msgspec.toml.decode(table_text(added), type=VaryingTable).testee == added
+
+
+def test_a_measurement_goes_on_in_its_folder(tmp_path: Path) -> None:
+    """Runs that are complete in the folder are read; an incomplete one goes on; what is recorded counts once."""
+    cases = [case for case in load_vectors() if case.area == "varint"][:12]
+    two, three = (LoadPlan(cases=cases, folder=tmp_path, times=times, jobs=1, others=0) for times in (2, 3))
+    first = run_under_load(["reference", "kafka-python"], two)
+    (earned, torn) = (two.result_file("reference", number) for number in (0, 1))
+    before = earned.read_bytes()
+    torn.write_bytes(b"".join(torn.read_bytes().splitlines(keepends=True)[:4]))
+    again = run_under_load(["reference", "kafka-python"], three)
+
+    assert earned.read_bytes() == before
+    assert [len(runs.outcomes) for runs in (*first.values(), *again.values())] == [2, 2, 3, 3]
+    assert again["reference"].outcomes[:2] == first["reference"].outcomes
+    assert all(set(runs) == {case.id for case in cases} for runs in again["reference"].outcomes)
+    other = LoadPlan(cases=cases[:3], folder=tmp_path, only=["varint.*"], times=1, jobs=1, others=0)
+    with pytest.raises(Unusable, match="another selection of cases"):
+        run_under_load(["reference"], other)
+
+
+def test_a_recorded_run_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recording puts the result files aside, so that no run is added twice."""
+    cases = [case for case in load_vectors() if case.area == "varint"][:3]
+    plan = LoadPlan(cases=cases, folder=tmp_path / "runs", times=1, jobs=1, others=0)
+    monkeypatch.setattr("benchmarks.same_verdicts.TABLE", tmp_path / "varying.toml")
+    record(run_under_load(["reference"], plan), plan)
+
+    assert not plan.result_file("reference", 0).exists()
+    assert (tmp_path / "runs" / "reference" / "0.recorded").exists()
+    table = msgspec.toml.decode((tmp_path / "varying.toml").read_bytes(), type=VaryingTable)
+    assert list(table.testee) == list(varying_testees().values())
+
+
+def test_known_variation_is_no_difference() -> None:
+    """An outcome that is recorded to vary is `flaky` in the comparison; any other stays what it is."""
+    known = next(each for each in varying_testees().values() if each.cases)
+    (id_, counts) = next(iter(known.cases.items()))
+    seen: list[dict[str, Outcome]] = [{id_: outcome, "other": "agree"} for outcome in counts]
+    found = with_known_variation(known.name, RunsUnderLoad(known.version, seen))
+    newer = with_known_variation(known.name, RunsUnderLoad("another", seen))
+
+    assert varying_cases(seen)
+    assert varying_cases(found.outcomes) == {}
+    assert found.outcomes[0] == {id_: "flaky", "other": "agree"}
+    assert newer.outcomes == seen
