@@ -110,7 +110,7 @@ class LoadPlan:
 
 
 def run_under_load(names: Sequence[str], plan: LoadPlan) -> dict[str, RunsUnderLoad]:
-    """The outcomes of all runs of the testees *names*; one that cannot run is told of, and left out.
+    """The outcomes of all runs of the testees *names*; one that cannot run is named on standard error.
 
     Raises:
         Unusable: a result file in the folder is of other cases, or of another version of a testee.
@@ -237,7 +237,7 @@ def main(
         except Unusable as error:
             raise click.UsageError(str(error)) from error
         if write:
-            record(runs, plan)
+            record_runs(runs, plan)
     if not write:
         runs = {name: with_known_variation(name, each) for name, each in runs.items()}
     sys.exit(int(_show(runs) and not write))
@@ -250,7 +250,7 @@ def _check_name(name: str) -> None:
         raise click.UsageError(str(error)) from error
 
 
-def record(runs: Mapping[str, RunsUnderLoad], plan: LoadPlan) -> None:
+def record_runs(runs: Mapping[str, RunsUnderLoad], plan: LoadPlan) -> None:
     """Write outcomes that differ in *runs* to the table, and put their files aside: each run counts once."""
     today, testees = datetime.now(UTC).date().isoformat(), list(varying_testees().values())
     for name, each in runs.items():

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.same_verdicts import (
     LoadPlan,
     RunsUnderLoad,
-    record,
+    record_runs,
     recorded_with,
     run_under_load,
     table_text,
@@ -157,7 +157,7 @@ def test_a_recorded_run_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     cases = [case for case in load_vectors() if case.area == "varint"][:3]
     plan = LoadPlan(cases=cases, folder=tmp_path / "runs", times=1, jobs=1, others=0)
     monkeypatch.setattr("benchmarks.same_verdicts.TABLE", tmp_path / "varying.toml")
-    record(run_under_load(["reference"], plan), plan)
+    record_runs(run_under_load(["reference"], plan), plan)
 
     assert not plan.result_file("reference", 0).exists()
     assert (tmp_path / "runs" / "reference" / "0.recorded").exists()
