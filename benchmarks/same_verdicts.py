@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -33,7 +34,7 @@ from kafka_conformance.runner.requests import select, unmatched_pattern
 from kafka_conformance.runner.results import Results, Unusable
 from kafka_conformance.runner.run import ParallelRuns, RunPlan
 from kafka_conformance.testees.connection import BadConnect, CannotRun
-from kafka_conformance.testees.known import connect, find_testee, known_testees
+from kafka_conformance.testees.known import connect, find_testee, known_testees, plain_name
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash, load_vectors
 
@@ -123,11 +124,10 @@ def run_under_load(names: Sequence[str], plan: LoadPlan) -> dict[str, RunsUnderL
                     runs[name].append(outcome)
                     click.echo(f"run {number + 1} of {plan.times}: {name}, {len(outcome.lines)} cases", err=True)
                 elif isinstance(outcome, CannotRun):
-                    del runs[name]
-                    click.echo(f"{name}: not run: {outcome}", err=True)
+                    click.echo(f"{name}: run {number + 1} of {plan.times}: not run: {outcome}", err=True)
                 else:
                     raise outcome
-    return {name: _compared(results) for name, results in runs.items()}
+    return {name: _compared(results) for name, results in runs.items() if results}
 
 
 def _round(names: Sequence[str], number: int, plan: LoadPlan) -> Iterator[tuple[str, Results | Exception]]:
@@ -138,9 +138,15 @@ def _round(names: Sequence[str], number: int, plan: LoadPlan) -> Iterator[tuple[
             plans[name] = plan.run_plan(name, number)
         except CannotRun as error:
             yield name, error
-    planned = list(plans)
-    for at, outcome in ParallelRuns(list(plans.values()), plan.jobs).outcomes():
-        yield planned[at], outcome
+    planned, together = list(plans), ParallelRuns(list(plans.values()), plan.jobs)
+    try:
+        for at, outcome in together.outcomes():
+            if isinstance(outcome, Unusable):
+                raise Unusable(f"{plans[planned[at]].path}: {outcome}")
+            yield planned[at], outcome
+    except BaseException:
+        together.stop()
+        raise
 
 
 def _compared(results: Sequence[Results]) -> RunsUnderLoad:
@@ -150,7 +156,7 @@ def _compared(results: Sequence[Results]) -> RunsUnderLoad:
 
 def with_known_variation(name: str, runs: RunsUnderLoad) -> RunsUnderLoad:
     """*runs* of the testee *name*, in which a case that has an outcome that is recorded to vary is `flaky`."""
-    known = varying_testees().get((name, runs.version))
+    known = varying_testees().get((plain_name(name), runs.version))
     if known is None:
         return runs
     return replace(
@@ -220,6 +226,10 @@ def main(
     names = list(dict.fromkeys(testees)) or [known.name for known in known_testees()]
     for name in names:
         _check_name(name)
+    if write and (foreign := set(names) - {known.name for known in known_testees()}):
+        raise click.UsageError(
+            f"--write is for known testees in their own release, not for {', '.join(sorted(foreign))}"
+        )
     cases = load_vectors()
     if problem := unmatched_pattern(cases, only):
         raise click.UsageError(problem)
@@ -260,7 +270,14 @@ def record_runs(runs: Mapping[str, RunsUnderLoad], plan: LoadPlan) -> None:
     for name in runs:
         for number in range(plan.times):
             path = plan.result_file(name, number)
-            path.rename(path.with_suffix(".recorded"))
+            if path.exists():
+                path.rename(_free(path.with_suffix(".recorded")))
+
+
+def _free(path: Path) -> Path:
+    """*path*, or with the first number that is not in use: what an earlier measurement recorded stays."""
+    numbered = (path.with_name(f"{path.stem}-{number}{path.suffix}") for number in count(2))
+    return path if not path.exists() else next(each for each in numbered if not each.exists())
 
 
 def _show(runs: Mapping[str, RunsUnderLoad]) -> bool:

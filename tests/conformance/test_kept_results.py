@@ -94,6 +94,7 @@ def test_a_line_that_a_run_would_leave_out_otherwise_is_missing() -> None:
 def test_no_line_is_outdated(file: Path) -> None:
     """Each kept result is what a run would send and leave out today."""
     kept = read_kept(file)
-    known = {each.name: str(each.version() or "none") for each in known_testees()}
-    if known.get(kept.header.name) == kept.header.release:
-        assert [case.id for case in kept.missing(CORPUS)] == []
+    release = next((each.version() for each in known_testees() if each.name == kept.header.name), None)
+    if str(release or "none") != kept.header.release:
+        pytest.skip(f"{kept.header.name} {kept.header.release} is not the release of this environment")
+    assert [case.id for case in kept.missing(CORPUS)] == []

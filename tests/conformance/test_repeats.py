@@ -6,27 +6,25 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 from benchmarks.same_verdicts import LoadPlan, run_under_load, varying_cases
-from tests.conformance.misbehaving import REPLY, Make, Script
+from tests.conformance.misbehaving import REPLY, Make, Script, misbehaving
 
 from kafka_conformance.judge.observation import Crashed, Decoded, Exceeded, Hung, Observation
 from kafka_conformance.process.child import ReadFailure
 from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
-from kafka_conformance.process.time_limits import may_loop, timeout_group
+from kafka_conformance.process.time_limits import ENDLESS, timeout_group
 from kafka_conformance.reports import summary
 from kafka_conformance.reports.terminal import write_summary
-from kafka_conformance.runner.requests import TOO_MUCH, CaseRequest, TimedObservation
+from kafka_conformance.runner.requests import TOO_MUCH, CaseRequest, TimedObservation, request_for
 from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import RunPlan, run
 from kafka_conformance.runner.workers import (
     depends_on_limits,
     is_settled,
     needs_repeat,
-    repeat_request,
     verdict_of_repeats,
 )
 from kafka_corpus.case import Case
@@ -129,55 +127,41 @@ def test_what_depends_on_limits(observation: Observation, repeated: bool) -> Non
         (Crashed(signal=9), True),
     ],
 )
-def test_memory_of_a_lone_process_is_not_doubted(observation: Observation, repeated: bool, cases: list[Case]) -> None:
+def test_memory_of_a_lone_process_is_not_doubted(observation: Observation, repeated: bool) -> None:
     """Memory that a fresh process of one thread took is due to the case; otherwise the case is repeated."""
-    assert needs_repeat(cases[0], TimedObservation(observation, 1.0, 1, lone=True)) == repeated
-    assert needs_repeat(cases[0], TimedObservation(observation, 1.0, 1))
+    assert needs_repeat(TimedObservation(observation, 1.0, 1, lone=True)) == repeated
+    assert needs_repeat(TimedObservation(observation, 1.0, 1))
 
 
 @pytest.mark.parametrize(
-    ("observation", "repeated", "known"),
+    ("group", "known", "kept", "expected"),
     [
-        (Exceeded("it took more than 1,024 MiB of memory", "", 1 << 30, 10), False, False),
-        (Exceeded(TOO_MUCH[ReadFailure.GREW], "", 1 << 29, 10), True, True),
-        (Hung(0.5), True, True),
+        ("", False, 150, Exceeded),
+        (next(iter(ENDLESS)), False, 150, Hung),
+        (next(iter(ENDLESS)), True, 150, Hung),
+        (next(iter(ENDLESS)), False, 300, Exceeded),
     ],
+    ids=["another question", "endless", "endless, and known", "above the limit"],
 )
-def test_where_a_reader_may_work_for_ever(
-    observation: Observation, repeated: bool, known: bool, cases: list[Case]
+def test_a_reader_that_works_for_ever_hangs(
+    group: str, known: bool, kept: int, expected: type[Observation], script: Script, sandbox: Make
 ) -> None:
-    """One that ran out of time is repeated with the limits of a known hang, however much memory it held by then."""
-    loops = next(case for case in load_vectors() if may_loop(case))
-    claims = next(case for case in load_vectors() if case.id.startswith("resources.header_count_claims"))
-    seen = TimedObservation(observation, 1.0, 1, lone=True)
+    """A loop that takes memory hangs with a long limit and with the short one, unless it passes its memory limit."""
+    grows = f"\n    kept = bytearray({kept} << 20)\n    while True: pass"
+    made = sandbox(replace(script(misbehaving(grows)), memory=256 << 20), SHORT)
+    if known:
+        made._learnt.hung.add(group)
+    (seen,) = made.ask([CaseRequest(b"bad", timeout_group=group)])
 
-    for case in (loops, claims):
-        assert needs_repeat(case, seen) == repeated
-        assert repeat_request(case, seen, committed=False).known is known
-    assert repeat_request(cases[0], seen, committed=False).known is None
+    assert isinstance(seen.observation, expected)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_reader_that_works_for_ever_hangs_wherever_it_is(first: bool, script: Script, tmp_path: Path) -> None:
-    """A loop that takes memory hangs, whether it is the first of its timeout group or comes after another hang."""
-    loops = [case for case in load_vectors() if may_loop(case) and isinstance(case.input, bytes)]
-    (group, found) = next((key, list(of)) for key, of in groupby(loops, key=timeout_group))
-    grows, sleeps = found[:2] if first else found[1::-1]
-    assert isinstance(grows.input, bytes)
-    assert isinstance(sleeps.input, bytes)
-    body = f"""
-if data == bytes.fromhex({sleeps.input.hex()!r}): time.sleep(60)
-if data == bytes.fromhex({grows.input.hex()!r}):
-    kept = bytearray(150 << 20)
-    while True: pass
-{REPLY}
-"""
-    connection = replace(script(body), memory=256 << 20, seconds=SHORT)
-    path = tmp_path / "result.ndjson"
-    done = run(RunPlan(connection=connection, cases=[grows, sleeps], corpus="small", path=path))
+def test_no_heavy_case_is_endless() -> None:
+    """Heavy cases have limits of their own, of which memory is a part."""
+    endless = [case for case in load_vectors() if timeout_group(case) in ENDLESS]
 
-    assert timeout_group(sleeps) == group
-    assert {line.case: line.outcome for line in done.lines} == {grows.id: "hang", sleeps.id: "hang"}
+    assert len(endless) > 50
+    assert not any(request_for(case, committed=False).heavy for case in endless)
 
 
 ANOTHER_THREAD = "import threading; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"

@@ -154,14 +154,14 @@ TIMEOUT_GROUPS: Final = {
 }
 # Groups in which a reader that moves backwards reads the same bytes for ever, and works all the time.
 LOOPS: Final = frozenset(("an inner message is at or before itself", "a batch or a part of it is at or before itself"))
-# Groups in which a reader may work for ever, and take more and more memory.  How much it holds when its time is over
-# says how long it had, and nothing else: that depends on what was sent before.
+# Groups in which a reader may work for ever and take more and more memory.  Below the memory limit, what it holds when
+# its time is over says only how much time it had, and the first of a timeout group has more than the others.
 ENDLESS: Final = LOOPS | {"a count of headers is above what there is"}
 _TIMEOUT_GROUP_OF: Final = {name: group for group, names in TIMEOUT_GROUPS.items() for name in names}
 
 
 def may_loop(case: Case) -> bool:
-    """Whether a reader may work on *case* for ever."""
+    """Whether a reader may read the same bytes of *case* again and again."""
     return timeout_group(case) in LOOPS
 
 

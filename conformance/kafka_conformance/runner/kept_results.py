@@ -130,7 +130,7 @@ class KeptResult:
         return replace(self, lines={**self.lines, **new})
 
     def results(self, corpus: CorpusContents) -> Results:
-        """The result over *corpus*, complete if no line is missing; its date is the day of the newest lines."""
+        """The result over *corpus*, complete if each case has a line; its date is the day of the newest lines."""
         chosen = cases_for(corpus.cases, self.header.testee)
         lines = tuple(_line(self.lines[case.id], case) for case in chosen if self.has(case.id, corpus))
         settings = self.header.settings

@@ -67,14 +67,12 @@ class CaseRequest:
         timeout_group: the cases that share known hangs with this one.
         fresh: goes to a fresh process where one is to be had at once, since what a process did before decides
             how much memory it takes.
-        known: whether the testee ran out of time over it before; None if what was learnt of its group decides.
     """
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
     timeout_group: str = ""
     fresh: bool = False
-    known: bool | None = None
 
     @property
     def size(self) -> int:
@@ -188,14 +186,7 @@ class BehaviourProfile:
 
     def hangs_over(self, question: CaseRequest) -> bool:
         """Whether it is known to hang over such questions: it had all the time that there is, and needs no more."""
-        return question.timeout_group in self.hung if question.known is None else question.known
-
-
-def ran_out_of_time(observation: Observation) -> bool:
-    """Whether a testee was still at work when its time was over, however much memory it held by then."""
-    return isinstance(observation, Hung) or (
-        isinstance(observation, Exceeded) and observation.what == TOO_MUCH[ReadFailure.GREW]
-    )
+        return question.timeout_group in self.hung
 
 
 def single_line(name: str, question: CaseRequest) -> bytes:

@@ -165,11 +165,11 @@ def _judged_groups(
     """Result lines as they are known; cases that ran into a limit go to *uncertain*, and are repeated at the end."""
     with closing(workers.observe(requests.groups, committed=committed)) as observed:
         for group in observed:
-            uncertain += [(case, each) for case, each in group if needs_repeat(case, each)]
+            uncertain += [(case, each) for case, each in group if needs_repeat(each)]
             yield [
                 judged_line(case, each.observation, each.seconds, each.deaths)
                 for case, each in group
-                if not needs_repeat(case, each)
+                if not needs_repeat(each)
             ]
     if workers.is_given_up:
         yield [judged_line(case, each.observation, each.seconds, each.deaths) for case, each in uncertain]

@@ -319,8 +319,8 @@ class Sandbox:
         return TimedObservation(observation, spent, int(died(observation)))
 
     def _limit(self, question: CaseRequest) -> TimeLimit:
-        # One that ran out of time before has less of it now, and what it holds by then says nothing.
-        memory = self.connection.memory if self.connection.local and not question.known else 0
+        endless = question.timeout_group in time_limits.ENDLESS
+        memory = self.connection.memory if self.connection.local and not endless else 0
         known = self._learnt.hangs_over(question)
         return (time_limits.heavy_limit if question.heavy else time_limits.plain_limit)(
             self.seconds, memory, known=known

@@ -7,8 +7,7 @@ that hang, or never start because no group is left for them.
 A hang or exhausted memory may be the doing of a busy machine.  Such a case is repeated in a
 fresh process; a hang, while the runner does no other work.  If the outcome is the same, it counts.
 If not, one more repeat decides: what two lone repeats agree on counts, and what still varies
-is `flaky`, which is no finding.  Where a reader may work for ever, repeats get the time of a
-known hang (`repeat_request`).  Memory that a heavy case made a fresh process of one thread take
+is `flaky`, which is no finding.  Memory that a heavy case made a fresh process of one thread take
 is not doubted: nothing else had a part in it, and its limit of time is one of CPU time.
 """
 
@@ -19,7 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Self
@@ -28,15 +27,7 @@ from kafka_conformance.judge.observation import Crashed, Exceeded, Hung, Observa
 from kafka_conformance.judge.verdict import Verdict, judge
 from kafka_conformance.process.child import ReadFailure
 from kafka_conformance.process.cpu_permits import CpuPermit, CpuPermits
-from kafka_conformance.process.time_limits import ENDLESS, timeout_group
-from kafka_conformance.runner.requests import (
-    TOO_MUCH,
-    CaseRequest,
-    Tally,
-    TimedObservation,
-    ran_out_of_time,
-    request_for,
-)
+from kafka_conformance.runner.requests import TOO_MUCH, Tally, TimedObservation, request_for
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import ConnectionSpec
 from kafka_conformance.testees.protocol import HelloReply
@@ -59,11 +50,9 @@ BY_LIMITS: Final = frozenset({signal.SIGKILL, signal.SIGXCPU})
 ObservedCase = tuple[Case, TimedObservation]
 
 
-def needs_repeat(case: Case, timed: TimedObservation) -> bool:
-    """Whether *case* has to be repeated before its outcome counts."""
-    if timed.lone and isinstance(timed.observation, Exceeded):
-        return timeout_group(case) in ENDLESS and ran_out_of_time(timed.observation)
-    return depends_on_limits(timed.observation)
+def needs_repeat(timed: TimedObservation) -> bool:
+    """Whether the case has to be repeated before its outcome counts."""
+    return depends_on_limits(timed.observation) and not (timed.lone and isinstance(timed.observation, Exceeded))
 
 
 def depends_on_limits(observation: Observation) -> bool:
@@ -90,19 +79,6 @@ def verdict_of_repeats(case: Case, found: Sequence[TimedObservation]) -> Verdict
     if len(verdicts) < 2 or verdicts[-1].outcome == verdicts[-2].outcome:
         return verdicts[-1]
     return Verdict("flaky", why=", then ".join(verdict.outcome.replace("_", " ") for verdict in verdicts))
-
-
-def repeat_request(case: Case, seen: TimedObservation, *, committed: bool) -> CaseRequest:
-    """The request that repeats *case* after it was *seen*.
-
-    Where a reader may work for ever, one that ran out of time gets the short limits of a known hang, and hangs unless
-    it takes all its memory by then.  So the first of a timeout group, which has more time to take memory, has the same
-    outcome as the others.
-    """
-    question = request_for(case, committed=committed)
-    if question.timeout_group not in ENDLESS:
-        return question
-    return replace(question, known=ran_out_of_time(seen.observation))
 
 
 @dataclass(slots=True)
@@ -268,9 +244,9 @@ class WorkerPool:
                 case, seen = todo.popleft()
             except IndexError:
                 return
-            found, question = [seen], repeat_request(case, seen, committed=committed)
+            found = [seen]
             while not is_settled(case, found):
-                found.append(sandbox.ask_afresh(question))
+                found.append(sandbox.ask_afresh(request_for(case, committed=committed)))
             # A testee that was ended because the run stops has not crashed.
             if self._stop.event.is_set():
                 return
