@@ -27,7 +27,7 @@ from typing import Final
 import click
 
 from kafka_conformance.judge import varying
-from kafka_conformance.judge.varying import Counts, VaryingTestee, varying_testees
+from kafka_conformance.judge.varying import Counts, VaryingTestee, variation_text, varying_testees
 from kafka_conformance.judge.verdict import OUTCOMES, Outcome
 from kafka_conformance.reports.collection import folder_name
 from kafka_conformance.runner.requests import select, unmatched_pattern
@@ -111,7 +111,7 @@ class LoadPlan:
 
 
 def run_under_load(names: Sequence[str], plan: LoadPlan) -> dict[str, RunsUnderLoad]:
-    """The outcomes of all runs of the testees *names*; one that cannot run is named on standard error.
+    """The outcomes of all runs of the testees *names*; a run that does not start is named on standard error.
 
     Raises:
         Unusable: a result file in the folder is of other cases, or of another version of a testee.
@@ -150,22 +150,18 @@ def _round(names: Sequence[str], number: int, plan: LoadPlan) -> Iterator[tuple[
 
 
 def _compared(results: Sequence[Results]) -> RunsUnderLoad:
-    version = str(results[-1].header.testee["version"]) if results else ""
+    version = str(results[-1].header.testee["version"])
     return RunsUnderLoad(version, [{line.case: line.outcome for line in each.lines} for each in results])
 
 
 def with_known_variation(name: str, runs: RunsUnderLoad) -> RunsUnderLoad:
     """*runs* of the testee *name*, in which a case that has an outcome that is recorded to vary is `flaky`."""
-    known = varying_testees().get((plain_name(name), runs.version))
-    if known is None:
-        return runs
-    return replace(
-        runs,
-        outcomes=[
-            {id_: "flaky" if known.text(id_, outcome) else outcome for id_, outcome in outcomes.items()}
-            for outcomes in runs.outcomes
-        ],
-    )
+    plain, version = plain_name(name), runs.version
+    outcomes = [
+        {id_: "flaky" if variation_text(plain, version, id_, outcome) else outcome for id_, outcome in each.items()}
+        for each in runs.outcomes
+    ]
+    return replace(runs, outcomes=outcomes)
 
 
 def varying_cases(runs: Sequence[Outcomes]) -> dict[str, list[Outcome]]:
@@ -248,6 +244,8 @@ def main(
             raise click.UsageError(str(error)) from error
         if write:
             record_runs(runs, plan)
+    if not runs:
+        raise click.ClickException("no testee ran")
     if not write:
         runs = {name: with_known_variation(name, each) for name, each in runs.items()}
     sys.exit(int(_show(runs) and not write))

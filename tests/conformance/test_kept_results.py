@@ -39,15 +39,14 @@ def test_paths_lose_the_folders_of_the_machine(text: str, shown: str) -> None:
 
 def test_a_result_is_kept_without_folders() -> None:
     """A kept line has the outcome and the text of the full result, without the machine's folders."""
-    corpus = CORPUS
-    case = next(each for each in corpus.cases if each.op == "decode")
+    case = next(each for each in CORPUS.cases if each.op == "decode")
     line = ResultLine(
         case=case.id, outcome="crash", area=case.area, op=case.op, expected=case.expect.verdict, rules=case.rules,
         observation={"kind": "crashed", "stderr": "/srv/x/site-packages/y.py failed"},
     )  # fmt: skip
-    header = ResultHeader(testee=TESTEE, corpus=corpus.sha256, cases=1, only=[], settings={})
+    header = ResultHeader(testee=TESTEE, corpus=CORPUS.sha256, cases=1, only=[], settings={})
     footer = ResultFooter(counts={}, seconds=0.0, waited=0.0, starts=0, strays=0, sha256="")
-    kept = kept_of(Results(header, (line,), footer), "some-codec", "1", corpus)
+    kept = kept_of(Results(header, (line,), footer), "some-codec", "1", CORPUS)
     assert kept.lines[case.id].outcome == "crash"
     assert kept.lines[case.id].observation == {"kind": "crashed", "stderr": "…/site-packages/y.py failed"}
 
@@ -77,7 +76,7 @@ def test_what_was_skipped_is_not_announced(file: Path) -> None:
 def test_a_line_that_a_run_would_leave_out_otherwise_is_missing() -> None:
     """A line is run again if it was skipped and would be sent now, or the other way round; others are not."""
     file = next(file for file in kept_files(RESULTS) if file.stem.startswith("sarama-1"))
-    kept, corpus = read_kept(file), CORPUS
+    kept = read_kept(file)
     left_out = next(line for line in kept.lines.values() if line.observation.get("by_runner"))
     sent = next(line for line in kept.lines.values() if line.observation.get("kind") == "consumed")
     swapped = {
@@ -85,9 +84,9 @@ def test_a_line_that_a_run_would_leave_out_otherwise_is_missing() -> None:
         sent.case: msgspec.structs.replace(sent, outcome="skipped", observation=left_out.observation),
     }
 
-    assert kept.missing(corpus) == []
+    assert kept.missing(CORPUS) == []
     changed = replace(kept, lines={**kept.lines, **swapped})
-    assert {case.id for case in changed.missing(corpus)} == {left_out.case, sent.case}
+    assert {case.id for case in changed.missing(CORPUS)} == {left_out.case, sent.case}
 
 
 @pytest.mark.parametrize("file", kept_files(RESULTS), ids=lambda file: file.stem)

@@ -21,12 +21,7 @@ from kafka_conformance.reports.terminal import write_summary
 from kafka_conformance.runner.requests import TOO_MUCH, CaseRequest, TimedObservation, request_for
 from kafka_conformance.runner.results import Results
 from kafka_conformance.runner.run import RunPlan, run
-from kafka_conformance.runner.workers import (
-    depends_on_limits,
-    is_settled,
-    needs_repeat,
-    verdict_of_repeats,
-)
+from kafka_conformance.runner.workers import depends_on_limits, is_settled, needs_repeat, verdict_of_repeats
 from kafka_corpus.case import Case
 from kafka_corpus.vectors import load_vectors
 
