@@ -176,7 +176,7 @@ ENOUGH_MEMORY: Final = 4 << 30  # bytes
 ATTEMPTS: Final = 3
 _PROBE_SECONDS: Final = 2.0
 _PAUSE: Final = 0.05
-_TAKEN: Final = "Address already in use"
+_TAKEN: Final = b"Address already in use"
 
 
 class BrokerPlace(Protocol):
@@ -244,6 +244,10 @@ class JvmBroker:
         """The broker's log output, over all its starts."""
         return self._folder / "kafka.log"
 
+    @property
+    def _zookeeper_log(self) -> Path:
+        return self._folder / "zookeeper.log"
+
     def __enter__(self) -> Self:
         return self
 
@@ -263,10 +267,22 @@ class JvmBroker:
                 self._prepare(first=attempt == 1)
                 self._start_kafka(time.monotonic() + self._start_limit)
                 return
-            except NoBroker as error:
+            except NoBroker:
                 self._end_all()
-                if _TAKEN not in error.log or attempt == ATTEMPTS:
+                if not self._lost_its_port() or attempt == ATTEMPTS:
                     raise
+
+    def _lost_its_port(self) -> bool:
+        """Whether another process took a port before it could, by its whole logs, which are removed.
+
+        As it shuts down, a broker of 4.x writes more than the end of its log that an error shows.
+        """
+        lost = False
+        for log in (self.log, self._zookeeper_log):
+            if log.exists():
+                lost = lost or _TAKEN in log.read_bytes()
+                log.unlink()
+        return lost
 
     def _configure(self) -> None:
         text = server_properties(self._release, self.data_directory, self._port, self._inner_port, self._config)
@@ -279,7 +295,7 @@ class JvmBroker:
         if self._release.mode == "zookeeper":
             # The broker waits for it, so both may start at once.
             main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-            self._zookeeper = self._running(main, "zookeeper.properties", log=self._folder / "zookeeper.log")
+            self._zookeeper = self._running(main, "zookeeper.properties", log=self._zookeeper_log)
         elif first:
             self._format()
 
@@ -300,7 +316,7 @@ class JvmBroker:
             self._await_end_of_session(end)
         self._kafka = self._running("kafka.Kafka", "server.properties", log=self.log)
         while not answers(self.bootstrap, _PROBE_SECONDS, named=self._release.names_itself):
-            if self._kafka.has_ended():
+            if any(each.has_ended() for each in self._processes()):
                 raise EndedAtStart(f"Kafka {self.release} ended", log=self._tails())
             if time.monotonic() > end:
                 raise NoBroker(f"Kafka {self.release} did not answer in time", log=self._tails())
@@ -425,10 +441,12 @@ class JvmBroker:
         self.kill()
         self._start_kafka(time.monotonic() + self._start_limit)
 
+    def _processes(self) -> list[Running]:
+        return [each for each in (self._kafka, self._zookeeper) if each is not None]
+
     def _end_all(self) -> None:
-        for each in (self._kafka, self._zookeeper):
-            if each is not None:
-                each.kill()
+        for each in self._processes():
+            each.kill()
 
     def stop(self) -> None:
         """End it, and remove its folder; more than once does no harm."""

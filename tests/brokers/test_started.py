@@ -1,5 +1,6 @@
 """Properties of every broker that we start, locally (Java and Maven) and in containers (an engine, and images)."""
 
+import socket
 import time
 from collections.abc import Iterator
 
@@ -191,3 +192,24 @@ def test_tools(broker: JvmBroker) -> None:
         assert produced(client, topic, encode(batch(magic)), client.newest(tables.PRODUCE)).error_code == 0
     segment = broker.data_directory / "dumped-0" / f"{0:020}.log"
     assert "isvalid: true" in broker.dump_log_segments("--files", str(segment))
+
+
+@pytest.mark.parametrize(("release", "at"), [("4.4.0", 0), ("2.8.2", 1)], ids=["4.4.0", "2.8.2-zookeeper"])
+def test_a_port_that_another_process_took_meanwhile(release: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It starts on other ports, however much it wrote after it noticed."""
+    free_ports = jvm._free_ports
+    chosen: list[tuple[int, int]] = []
+
+    def ports() -> tuple[int, int]:
+        ours = list(free_ports())
+        if not chosen:
+            ours[at] = taken
+        chosen.append((ours[0], ours[1]))
+        return chosen[-1]
+
+    with socket.create_server((jvm.HOST, 0)) as other:
+        taken = other.getsockname()[1]
+        monkeypatch.setattr(jvm, "_free_ports", ports)
+        with jvm.start_jvm(release) as broker:
+            assert len(chosen) == 2
+            assert broker.bootstrap == f"{jvm.HOST}:{chosen[1][0]}"
