@@ -22,6 +22,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packaging.metadata import Metadata
+from tests.unpacking import unpack
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTERS = "kafka_conformance/adapters/"
@@ -76,10 +77,9 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def unpack(sdist: Path, folder: Path) -> Path:
+def unpacked(sdist: Path, folder: Path) -> Path:
     """The root of the source distribution, unpacked below *folder*."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(sdist, folder)
     (root,) = folder.iterdir()
     return root
 
@@ -309,7 +309,7 @@ def test_two_builds_are_the_same_bytes(distributions: dict[str, Path], tmp_path:
 
     So does a build from the source distribution: what is published can be built again from it.
     """
-    copy = unpack(distributions["sdist"], tmp_path / "copied" / "somewhere else")
+    copy = unpacked(distributions["sdist"], tmp_path / "copied" / "somewhere else")
     (copy / "PKG-INFO").unlink()
     for path in copy.rglob("*"):
         os.utime(path, (1_900_000_000, 1_900_000_000))

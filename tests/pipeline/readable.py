@@ -1,15 +1,15 @@
 """The recorded log without the modules that kernels need."""
 
-import tarfile
 from pathlib import Path
+
+from tests.unpacking import unpack
 
 ARCHIVE = Path(__file__).parent / "recorded_log.tar.gz"
 
 
 def fresh_log(folder: Path) -> Path:
     """A copy of the log that a broker wrote."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return folder / "orders-0"
 
 

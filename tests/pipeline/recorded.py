@@ -5,11 +5,11 @@ eight producers, three of them transactional, one transaction left open.  Its la
 `tests/brokers/test_audit.py` has another broker write such a log.
 """
 
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 from crc32c import crc32c
+from tests.unpacking import unpack
 
 from kafka_pipeline.audit.joining import LogReport, join_summaries
 from kafka_pipeline.audit.local import tasks_of
@@ -98,8 +98,7 @@ def last_offset(data: bytes) -> int:
 
 def fresh(folder: Path) -> Log:
     """A copy below *folder*."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(ARCHIVE, folder)
     return Log(folder / "orders-0")
 
 
