@@ -209,8 +209,10 @@ def table_text(testees: Sequence[VaryingTestee]) -> str:
 @click.option("--only", multiple=True, metavar="GLOB", help="Cases by id, area or rule.")
 @click.option("--times", default=TIMES, show_default=True, help="Runs of each testee.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Keep the result files, and go on with those there.")
-@click.option("--jobs", default=os.cpu_count() or 1, help="Processes of testees at work at once.")
-@click.option("--others", default=2 * (os.cpu_count() or 1), help="Other processes that keep CPUs busy.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes of testees at work at once.")
+@click.option(
+    "--others", default=2 * (os.cpu_count() or 1), show_default=True, help="Other processes that keep CPUs busy."
+)
 @click.option("--write", is_flag=True, help="Record outcomes that differ, known ones too.")
 def main(
     testees: Sequence[str], only: Sequence[str], times: int, folder: Path | None, jobs: int, others: int, write: bool
@@ -218,6 +220,8 @@ def main(
     """Run each known testee, or those named, several times, and list outcomes that differ.
 
     Known variation is no difference, but with --write it is measured again.
+
+    The exit code is 1 if an outcome differs between two runs (not with --write), or if no testee ran.
     """
     names = list(dict.fromkeys(testees)) or [known.name for known in known_testees()]
     for name in names:
