@@ -126,6 +126,16 @@ def test_a_client_that_makes_room_has_not_stalled() -> None:
     assert tape.stalled
 
 
+def test_a_fetch_of_the_case_before_counts_for_its_own_size_only() -> None:
+    """A client grew its size in another case, fetches once with that, and begins again: it has not stalled."""
+    tape = Tape(TWO)
+
+    assert [tape.read(0, 2, room) for room in (400, 100, 200, 300, 400, 400)] == [TWO] * 6
+    assert not tape.stalled
+    assert is_end(tape.read(0, 2, 400), 0)
+    assert tape.stalled
+
+
 @pytest.mark.parametrize(
     ("tail", "stalls"),
     [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, False), (b"\xff" * 18, True)],

@@ -144,6 +144,14 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
     assert observed.error.kind == "corrupt"
 
 
+def test_a_message_that_never_is_whole_ends_with_an_error() -> None:
+    """It grows its size until that is too large, also if its first fetch still has the size of the message before."""
+    reader, cut = confluent_kafka_.ConsumerReader(), bytes(11) + b"\x01"
+
+    kinds = {answer.error and answer.error.kind for answer in (reader.read(cut) for _ in range(40))}
+    assert kinds == {"truncated"}
+
+
 def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all partitions were used, another consumer begins again."""
     monkeypatch.setattr(confluent_kafka_, "PARTITIONS", 2)
