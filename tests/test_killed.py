@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import msgspec
 import psutil
 import pytest
 from tests.cli.test_refresh import TESTEE, Checkout
+from tests.unpacking import unpack
 
 from kafka_brokers.releases import NEWEST
 from kafka_conformance.runner.kept_results import read_kept
@@ -210,8 +210,7 @@ class Shared:
     @cached_property
     def log(self) -> Path:
         """The recorded partition, in one place, since reports name it."""
-        with tarfile.open(next(ROOT.rglob("recorded_log.tar.gz"))) as archive:
-            archive.extractall(self._folder / "log", filter="data")
+        unpack(next(ROOT.rglob("recorded_log.tar.gz")), self._folder / "log")
         return self._folder / "log"
 
     @cached_property

@@ -280,7 +280,7 @@ def group_response(name: str, body: Message) -> Message:
 
 # Key and value of the record that ends a case.
 END: Final = b"kafkaproof: end of case"
-# So often is one offset served for the same number of bytes: a client may throw a response away for reasons of its own.
+# So often is one offset served: a client may throw a response away for reasons of its own.
 TIME_LIMIT: Final = 3
 NEVER: Final = 1 << 63  # the last offset of what has none
 
@@ -294,7 +294,7 @@ class Tape:
         aborted: producer id and first offset of the transactions that the broker says were aborted.
         requests: the requested offsets in order, without those after the end record.
         position: the offset at which the client got the end record; None until it did.
-        stalled: whether it got that only because it requested one offset, with the same room, again and again.
+        stalled: whether it got that only because it requested one offset again and again.
     """
 
     def __init__(self, data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> None:
@@ -303,7 +303,8 @@ class Tape:
         self.requests: list[int] = []
         self.position: int | None = None
         self.stalled = False
-        self._times: Counter[tuple[int, int]] = Counter()
+        self._times: Counter[int] = Counter()
+        self._rooms: dict[int, int] = {}
         self._entries = list(_framed(data))
 
     @property
@@ -316,26 +317,26 @@ class Tape:
 
     def read(self, offset: int, magic: int, room: int = 0) -> bytes:
         """Bytes for a fetch at *offset*; empty after the end record, which has format *magic*."""
+        if room > self._rooms.setdefault(offset, room):  # it takes an entry for a cut one, and is not stalled yet
+            self._rooms[offset], self._times[offset] = room, 0
         if self.position is not None and offset > self.position:
             return b""
         self.requests.append(offset)
-        self._times[offset, room] += 1
-        if self.position is None and (left := self._left(offset, room)):
+        self._times[offset] += 1
+        if self.position is None and (left := self._left(offset)):
             return left
         if self.position is None:
             self.position = offset
         return end_record(max(self.position, 0), magic)
 
-    def _left(self, offset: int, room: int) -> bytes:
+    def _left(self, offset: int) -> bytes:
         if len(self.requests) == 1:
             return self.data
         # As a broker does, from the batch that holds the offset on.
         entry = next((entry for entry in self._entries if entry.last >= offset), None)
         if entry is None:
             return b""
-        # With more room it takes an entry for one that was cut short, and is not stalled yet.  Its first fetch may have
-        # the room of the case before.
-        if self._times[offset, room] <= TIME_LIMIT:
+        if self._times[offset] <= TIME_LIMIT:
             return self.data[entry.start :]
         self.stalled = not entry.is_empty
         return b""

@@ -269,11 +269,11 @@ class JvmBroker:
                 return
             except NoBroker:
                 self._end_all()
-                if not self._lost_its_port() or attempt == ATTEMPTS:
+                if not self._forget_start() or attempt == ATTEMPTS:
                     raise
 
-    def _lost_its_port(self) -> bool:
-        """Whether another process took a port before it could, by its whole logs, which are removed.
+    def _forget_start(self) -> bool:
+        """Remove the logs of a start that failed; whether another process had taken a port, by all that they said.
 
         As it shuts down, a broker of 4.x writes more than the end of its log that an error shows.
         """
@@ -316,11 +316,18 @@ class JvmBroker:
             self._await_end_of_session(end)
         self._kafka = self._running("kafka.Kafka", "server.properties", log=self.log)
         while not answers(self.bootstrap, _PROBE_SECONDS, named=self._release.names_itself):
-            if any(each.has_ended() for each in self._processes()):
-                raise EndedAtStart(f"Kafka {self.release} ended", log=self._tails())
+            self._check_runs()
             if time.monotonic() > end:
                 raise NoBroker(f"Kafka {self.release} did not answer in time", log=self._tails())
             time.sleep(_PAUSE)
+        # What answered may be another broker that took the port.
+        self._check_runs()
+
+    def _check_runs(self) -> None:
+        if self.has_ended():
+            raise EndedAtStart(f"Kafka {self.release} ended", log=self._tails())
+        if self._zookeeper is not None and self._zookeeper.has_ended():
+            raise NoBroker(f"ZooKeeper of Kafka {self.release} ended", log=self._tails())
 
     def _await_end_of_session(self, end: float) -> None:
         """After a crash ZooKeeper holds the broker's session for a while.
@@ -441,12 +448,10 @@ class JvmBroker:
         self.kill()
         self._start_kafka(time.monotonic() + self._start_limit)
 
-    def _processes(self) -> list[Running]:
-        return [each for each in (self._kafka, self._zookeeper) if each is not None]
-
     def _end_all(self) -> None:
-        for each in self._processes():
-            each.kill()
+        for each in (self._kafka, self._zookeeper):
+            if each is not None:
+                each.kill()
 
     def stop(self) -> None:
         """End it, and remove its folder; more than once does no harm."""

@@ -126,16 +126,6 @@ def test_a_client_that_makes_room_has_not_stalled() -> None:
     assert tape.stalled
 
 
-def test_a_fetch_of_the_case_before_counts_for_its_own_size_only() -> None:
-    """A client grew its size in another case, fetches once with that, and begins again: it has not stalled."""
-    tape = Tape(TWO)
-
-    assert [tape.read(0, 2, room) for room in (400, 100, 200, 300, 400, 400)] == [TWO] * 6
-    assert not tape.stalled
-    assert is_end(tape.read(0, 2, 400), 0)
-    assert tape.stalled
-
-
 @pytest.mark.parametrize(
     ("tail", "stalls"),
     [(batch(4)[:-1], False), (batch(4)[:3], False), (b"\xff" * 17, False), (b"\xff" * 18, True)],
@@ -384,13 +374,14 @@ def test_slow_and_huge_requests_do_no_harm(newest: FakeBroker) -> None:
 def test_ten_thousand_connections_leave_nothing(newest: FakeBroker) -> None:
     """Connections that come and go, with a request or without one, leave no socket and no thread."""
     newest.serve("t", TWO)
-    before = psutil.Process().num_fds()
+    # Clients of other tests may still be connected.
+    before, others = psutil.Process().num_fds(), set(threading.enumerate())
     for number in range(10_000):
         if number % 10:
             socket.create_connection(("127.0.0.1", newest.port), timeout=10).close()
         else:
             assert ask(newest, tables.API_VERSIONS, 0, {})["error_code"] == 0
-    left = [each for each in threading.enumerate() if each.name == "fake-broker-client"]
+    left = [each for each in threading.enumerate() if each.name == "fake-broker-client" and each not in others]
     for each in left:
         each.join(10)
 

@@ -211,5 +211,5 @@ def test_a_port_that_another_process_took_meanwhile(release: str, at: int, monke
         taken = other.getsockname()[1]
         monkeypatch.setattr(jvm, "_free_ports", ports)
         with jvm.start_jvm(release) as broker:
-            assert len(chosen) == 2
-            assert broker.bootstrap == f"{jvm.HOST}:{chosen[1][0]}"
+            assert len(chosen) > 1
+            assert broker.bootstrap == f"{jvm.HOST}:{chosen[-1][0]}"

@@ -3,11 +3,11 @@
 import doctest
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.unpacking import unpack
 
 import kafka_records
 import kafkaproof
@@ -22,8 +22,7 @@ NOW_MS = 1795276100000
 @pytest.fixture
 def log_directory(tmp_path: Path) -> Path:
     """A copy of the recorded log directory."""
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(RECORDED, tmp_path)
     return tmp_path / "orders-0"
 
 

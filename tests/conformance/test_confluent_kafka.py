@@ -144,8 +144,8 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
     assert observed.error.kind == "corrupt"
 
 
-def test_a_message_that_never_is_whole_ends_with_an_error() -> None:
-    """It grows its size until that is too large, also if its first fetch still has the size of the message before."""
+def test_a_message_that_is_never_whole_ends_with_an_error() -> None:
+    """It fetches more bytes until that is too much; no fetch of a consumer that was closed before counts for that."""
     reader, cut = confluent_kafka_.ConsumerReader(), bytes(11) + b"\x01"
 
     kinds = {answer.error and answer.error.kind for answer in (reader.read(cut) for _ in range(40))}

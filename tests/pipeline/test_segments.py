@@ -1,6 +1,5 @@
 """Log directories: which segments there are, where they can be cut, what may be passed over, and the tables."""
 
-import tarfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,6 +10,7 @@ pytest.importorskip("numba")
 import numpy as np
 import pyarrow.fs as pafs
 from tests.pipeline.recorded import ARCHIVE
+from tests.unpacking import unpack
 
 from kafka_corpus.authoring.logs import keyed, on_disk
 from kafka_pipeline.columnar import chunk as tables
@@ -205,8 +205,7 @@ def test_a_file_elsewhere_reads_the_same(log: Path) -> None:
 @pytest.fixture
 def recorded(tmp_path: Path) -> SegmentFile:
     """A segment that a real broker wrote, with the index that it wrote beside it."""
-    with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack(ARCHIVE, tmp_path)
     return find_segments([str(tmp_path)])[1]
 
 

@@ -83,7 +83,7 @@ class ConsumerReader:
     def __init__(self) -> None:
         self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._consumer: Any = None
-        self._used = 0
+        self._cases = 0
 
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """Read *data* with the *aborted* transactions; the consumer reads committed records by default.
@@ -103,12 +103,14 @@ class ConsumerReader:
         return CodecAnswer(records=records, next_offset=_position(tape), stalled=tape.stalled)
 
     def _next_partition(self) -> int:
-        if self._used == PARTITIONS:
+        """Partitions in turn, also for a new consumer: a fetch of the one before may still wait for its partition."""
+        partition = self._cases % PARTITIONS
+        if partition == 0:
             self._drop()
         if self._consumer is None:
-            self._consumer, self._used = self._started(), 0
-        self._used += 1
-        return self._used - 1
+            self._consumer = self._started()
+        self._cases += 1
+        return partition
 
     def _started(self) -> Any:
         own: dict[str, Any] = {"group.id": "kafkaproof", "enable.auto.commit": False}

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from tests.pipeline.spark.commands import LONG, finished, kafkaproof
+from tests.unpacking import unpack
 
 from kafka_fuzz.campaign.plan import LOG
 from kafka_pipeline.jobs.campaign import CampaignSettings, campaign_on_spark
@@ -27,6 +27,7 @@ TESTEES = (
     "direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value",
     "reference",
 )
+
 # A short job is over before the second compiler has paid off.
 QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
 RECORDED = Path(__file__).parent.parent / "recorded_log.tar.gz"
@@ -128,8 +129,7 @@ def fuzzed(opened: Opener, tmp_path_factory: pytest.TempPathFactory) -> Campaign
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two partitions: a large one of many tasks that is clean but for its offsets, and a recorded one with damage."""
     folder = tmp_path_factory.mktemp("logs")
-    with tarfile.open(RECORDED) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(RECORDED, folder)
     segment = folder / "orders-0" / f"{1269:020}.log"
     data = bytearray(segment.read_bytes())
     data[5000] ^= 1
