@@ -587,7 +587,8 @@ class FakeBroker:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._change:
                 self._sockets.add(connection)
-            threading.Thread(target=self._talk, args=(connection,), daemon=True, name="fake-broker-client").start()
+            name = f"fake-broker-client-{self.port}"
+            threading.Thread(target=self._talk, args=(connection,), daemon=True, name=name).start()
 
     def _talk(self, connection: socket.socket) -> None:
         try:
