@@ -27,7 +27,6 @@ TESTEES = (
     "direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value",
     "reference",
 )
-
 # A short job is over before the second compiler has paid off.
 QUICK = (("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"),)
 RECORDED = Path(__file__).parent.parent / "recorded_log.tar.gz"
