@@ -587,8 +587,7 @@ class FakeBroker:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._change:
                 self._sockets.add(connection)
-            name = f"fake-broker-client-{self.port}"
-            threading.Thread(target=self._talk, args=(connection,), daemon=True, name=name).start()
+            threading.Thread(target=self._talk, args=(connection,), daemon=True, name=f"client-of-{self.port}").start()
 
     def _talk(self, connection: socket.socket) -> None:
         try:

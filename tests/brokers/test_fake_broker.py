@@ -381,7 +381,7 @@ def test_ten_thousand_connections_leave_nothing(newest: FakeBroker) -> None:
             socket.create_connection(("127.0.0.1", newest.port), timeout=10).close()
         else:
             assert ask(newest, tables.API_VERSIONS, 0, {})["error_code"] == 0
-    name, end = f"fake-broker-client-{newest.port}", time.monotonic() + 30
+    name, end = f"client-of-{newest.port}", time.monotonic() + 30
 
     def left() -> tuple[bool, bool]:
         """Whether threads of its clients are left, and files; clients of other tests open and close some, too."""
