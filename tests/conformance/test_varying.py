@@ -1,5 +1,7 @@
 """Cases whose outcome is known to vary: `flaky`, and recorded with the numbers that were measured."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -27,6 +29,27 @@ from kafka_corpus.vectors import load_vectors
 
 ACCEPTS = "reply(id=id, batches=[])"
 WHY = {"v2_record.*": "it remembers", "lz4.*": "it forgets"}
+
+
+# Several runs want both tables at once, as the first of their process; again and again with types that are new.
+FIRST = """
+import importlib, sys, threading
+from kafka_conformance.judge import memory, varying
+
+def want():
+    together.wait()
+    assert varying.varying_testees() and memory.client_memory()
+
+sys.setswitchinterval(1e-6)
+for _ in range(40):
+    importlib.reload(varying), importlib.reload(memory)
+    together = threading.Barrier(8)
+    threads = [threading.Thread(target=want) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+"""
 
 
 def chosen() -> list[Case]:
@@ -177,3 +200,10 @@ def test_known_variation_is_no_difference() -> None:
     assert varying_cases(found.outcomes) == {}
     assert found.outcomes[0] == {id_: "flaky", "other": "agree"}
     assert newer.outcomes == seen
+
+
+def test_runs_at_the_same_time_read_the_tables() -> None:
+    """msgspec crashed the process where two threads met the type of a table for the first time."""
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import msgspec
 
+from kafka_conformance.judge import read_table
 from kafka_conformance.judge.observation import Exceeded
 
 MIB: Final = 1024 * 1024
@@ -50,8 +50,7 @@ class JavaFigure:
 @cache
 def client_memory() -> ClientMemory:
     """The recorded figures."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=ClientMemory)
+    return read_table(FILE, ClientMemory)
 
 
 def java_figure(case_id: str) -> JavaFigure | None:

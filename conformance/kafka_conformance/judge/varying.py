@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Final
 
 import msgspec
 
+from kafka_conformance.judge import read_table
 from kafka_conformance.judge.verdict import Outcome
 from kafka_corpus.vector_format import matches
 
@@ -60,8 +60,7 @@ class VaryingTable(msgspec.Struct, frozen=True):
 @cache
 def varying_testees() -> Mapping[tuple[str, str], VaryingTestee]:
     """The recorded testees, by name and version."""
-    text = resources.files(__package__).joinpath(FILE).read_text(encoding="utf-8")
-    return {(each.name, each.version): each for each in msgspec.toml.decode(text, type=VaryingTable).testee}
+    return {(each.name, each.version): each for each in read_table(FILE, VaryingTable).testee}
 
 
 def variation_text(name: str, version: str, case: str, outcome: Outcome) -> str:
