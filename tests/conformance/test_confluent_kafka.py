@@ -152,14 +152,6 @@ def test_a_message_that_is_never_whole_ends_with_an_error() -> None:
     assert kinds == {"truncated"}
 
 
-def test_it_reads_more_cases_than_there_are_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where all partitions were used, another consumer begins again."""
-    monkeypatch.setattr(confluent_kafka_, "PARTITIONS", 2)
-    data = encode(given(2, "none"))
-
-    assert [judge(case(data), consume(data)).outcome for _ in range(5)] == ["agree"] * 5
-
-
 def test_batches_beyond_the_producer_are_skipped() -> None:
     """Not done is not wrong."""
     base = given(2, "none")

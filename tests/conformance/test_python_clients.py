@@ -4,8 +4,9 @@ import asyncio
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import cycle, pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,13 +18,14 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from msgspec import UNSET
 
-from kafka_brokers.fake_broker import END, FakeBroker
+from kafka_brokers.fake_broker import END, FakeBroker, Tape
 from kafka_conformance.judge.consuming import compare_consumed
 from kafka_conformance.judge.observation import ConsumedRecords, Observation, observe
 from kafka_conformance.judge.verdict import judge
 from kafka_conformance.runner.requests import CaseRequest
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees import aiokafka_, aiokafka_client, confluent_kafka_
+from kafka_conformance.testees.client_parts import PARTITIONS
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.known import connect, find_testee
 from kafka_conformance.testees.recipe import build_testee
@@ -210,6 +212,43 @@ def test_an_error_does_not_reach_the_next_case(client: ModuleType) -> None:
     assert refused.error is not None
     assert (refused.error.kind, len(refused.records)) == ("corrupt", 2)
     assert judge(case(FIRST), consume(client, FIRST)).outcome == "agree"
+
+
+def used_partitions(client: ModuleType, several: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The partitions on which the fake broker has each of *several* cases."""
+    used: list[int] = []
+
+    def put_on(broker: FakeBroker, topic: str, tape: Tape, partition: int = 0) -> None:
+        used.append(partition)
+        put(broker, topic, tape, partition)
+
+    put = FakeBroker.put_on
+    with monkeypatch.context() as change:
+        change.setattr(FakeBroker, "put_on", put_on)
+        for data in several:
+            client.consume(data)
+    return used
+
+
+all_three = pytest.mark.parametrize("client", [*CLIENTS, confluent_kafka_], ids=lambda client: client.NAME)
+
+
+@all_three
+def test_a_new_consumer_goes_on_with_another_partition(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late fetch of the consumer before, which an error ended, is not for the bytes of the next case."""
+    used = used_partitions(client, [FIRST, DAMAGED, FIRST, DAMAGED, FIRST], monkeypatch)
+
+    assert [(later - earlier) % PARTITIONS for earlier, later in pairwise(used)] == [1] * 4
+
+
+@all_three
+def test_it_reads_more_cases_than_there_are_partitions(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all partitions were used, another consumer begins again."""
+    client.consume(FIRST)
+    reader = confluent_kafka_._reader if client is confluent_kafka_ else client._readers[""]
+    monkeypatch.setattr(reader, "_partitions", cycle(range(2)))
+
+    assert [judge(case(FIRST), consume(client, FIRST)).outcome for _ in range(5)] == ["agree"] * 5
 
 
 @both

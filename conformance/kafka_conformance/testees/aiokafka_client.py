@@ -29,6 +29,7 @@ from kafka_conformance.testees.aiokafka_ import PURE, aiokafka_error_kind
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
+    PARTITIONS,
     ConsumerBroker,
     ProducerBroker,
     check_expressible,
@@ -37,6 +38,7 @@ from kafka_conformance.testees.client_parts import (
     exposed_record,
     header_text,
     one_request,
+    partitions_in_turn,
     producer_limits,
     without_content,
 )
@@ -51,8 +53,6 @@ DECODES = EVERY_FORMAT
 ENCODES = WRITTEN
 
 TOPIC: Final = "cases"
-# Partitions of the topic; when all were used, another consumer begins again.
-PARTITIONS: Final = 500
 FLUSH_SECONDS: Final = 10.0
 
 # Without a handler its warnings go to standard error.
@@ -71,7 +71,7 @@ class AiokafkaReader:
         self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._options = options
         self._consumer: Any = None
-        self._used = 0
+        self._partitions = partitions_in_turn()
 
     async def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """The records that the consumer delivers of *data*; the broker names the *aborted* transactions."""
@@ -95,14 +95,13 @@ class AiokafkaReader:
         return consumed(records, tape)
 
     async def _next_partition(self) -> int:
-        if self._used == PARTITIONS:
+        partition = next(self._partitions)
+        if partition == 0:
             await self._drop()
         if self._consumer is None:
             self._consumer = AIOKafkaConsumer(bootstrap_servers=self._broker.address, **self._options)
             await self._consumer.start()
-            self._used = 0
-        self._used += 1
-        return self._used - 1
+        return partition
 
     async def close(self) -> None:
         """End the consumer, if there is one."""

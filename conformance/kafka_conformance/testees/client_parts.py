@@ -11,9 +11,10 @@ import os
 import sys
 import time
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import cycle
 from typing import Any, ClassVar, Final, Protocol
 
 from msgspec import UNSET
@@ -57,6 +58,8 @@ LARGEST_EPOCH: Final = (1 << 15) - 1
 # The first Fetch version in which brokers send zstd, and the first Produce version in which they take it (KIP-110).
 ZSTD_FETCH: Final = 10
 ZSTD_PRODUCE: Final = 7
+# Of the topic of a consumer that is moved from case to case; when all were used, another consumer begins again.
+PARTITIONS: Final = 500
 # Milliseconds.
 AFTER_END_MS: Final = 20
 FIRST_TIME: Final = 1_700_000_000_000
@@ -111,6 +114,14 @@ class ConsumerBroker(FakeBroker):
     def all_fetched(cls) -> set[int]:
         """The Fetch versions that came to any broker of this process."""
         return {version for each in cls._all for version in list(each.fetched)}
+
+
+def partitions_in_turn() -> Iterator[int]:
+    """The partitions, again and again, also where a new consumer begins.
+
+    A fetch of the consumer before may still wait for bytes of its last partition, and would count for the next case.
+    """
+    return cycle(range(PARTITIONS))
 
 
 class ProducerBroker(FakeBroker):

@@ -25,12 +25,14 @@ from msgspec import UNSET
 from kafka_brokers.fake_broker import END, VERSIONS_BY_MAGIC, FakeBroker, Tape
 from kafka_conformance.testees.client_parts import (
     EVERY_FORMAT,
+    PARTITIONS,
     ConsumerBroker,
     ProducerBroker,
     check_expressible,
     encoded_headers,
     exception_text,
     header_text,
+    partitions_in_turn,
 )
 from kafka_conformance.testees.interface import CodecError, NotDone
 from kafka_conformance.testees.protocol import LEAKED, Aborted, CodecAnswer, Refusal
@@ -50,8 +52,6 @@ VERSION = f"{release(confluent_kafka.version())} (librdkafka {release(confluent_
 DECODES = ENCODES = EVERY_FORMAT
 
 TOPIC: Final = "cases"
-# Partitions of the topic; when all were used, another consumer begins again.
-PARTITIONS: Final = 500
 POLL_SECONDS: Final = 1.0
 FLUSH_SECONDS: Final = 10.0
 # Of a batch that leaves in parts.
@@ -83,7 +83,7 @@ class ConsumerReader:
     def __init__(self) -> None:
         self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._consumer: Any = None
-        self._cases = 0
+        self._partitions = partitions_in_turn()
 
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """Read *data* with the *aborted* transactions; the consumer reads committed records by default.
@@ -103,13 +103,11 @@ class ConsumerReader:
         return CodecAnswer(records=records, next_offset=_position(tape), stalled=tape.stalled)
 
     def _next_partition(self) -> int:
-        """Partitions in turn, also for a new consumer: a fetch of the one before may still wait for its partition."""
-        partition = self._cases % PARTITIONS
+        partition = next(self._partitions)
         if partition == 0:
             self._drop()
         if self._consumer is None:
             self._consumer = self._started()
-        self._cases += 1
         return partition
 
     def _started(self) -> Any:

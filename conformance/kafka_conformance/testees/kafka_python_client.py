@@ -34,6 +34,7 @@ from kafka_conformance.testees import kafka_python
 from kafka_conformance.testees.client_parts import (
     BATCH_SIZE,
     EVERY_FORMAT,
+    PARTITIONS,
     ConsumerBroker,
     ProducerBroker,
     check_expressible,
@@ -42,6 +43,7 @@ from kafka_conformance.testees.client_parts import (
     exposed_record,
     header_text,
     one_request,
+    partitions_in_turn,
     producer_limits,
     without_content,
 )
@@ -56,8 +58,6 @@ VERSION: str = kafka.__version__
 DECODES = ENCODES = EVERY_FORMAT
 
 TOPIC: Final = "cases"
-# Partitions of the topic; when all were used, another consumer begins again.
-PARTITIONS: Final = 500
 FLUSH_SECONDS: Final = 10.0
 LINGER_MS: Final = 60_000
 # A poll with a timeout of 0 gives 500 records at most, and makes some 30 calls for each.
@@ -113,7 +113,7 @@ class KafkaPythonReader:
         self._broker = ConsumerBroker(partitions=PARTITIONS)
         self._options = options
         self._consumer: Any = None
-        self._used = 0
+        self._partitions = partitions_in_turn()
 
     def read(self, data: bytes, aborted: Sequence[Aborted] = ()) -> CodecAnswer:
         """The records that the consumer delivers of *data*; the broker names the *aborted* transactions."""
@@ -138,13 +138,12 @@ class KafkaPythonReader:
         return consumed(records, tape)
 
     def _next_partition(self) -> int:
-        if self._used == PARTITIONS:
+        partition = next(self._partitions)
+        if partition == 0:
             self._drop()
         if self._consumer is None:
             self._consumer = KafkaConsumer(bootstrap_servers=self._broker.address, **self._options)
-            self._used = 0
-        self._used += 1
-        return self._used - 1
+        return partition
 
     def _drop(self) -> None:
         if self._consumer is not None:
