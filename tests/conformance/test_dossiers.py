@@ -439,6 +439,20 @@ def test_pages_are_short(libraries: list[LibraryDossier]) -> None:
     assert listed < 20 * 200  # words; 200 a minute
 
 
+def test_long_explanations_are_cut(cases: Mapping[str, Case]) -> None:
+    """A page shows the first rows of an explanation, and says that there are more; a short one is whole."""
+    (block,) = [
+        part.splitlines()
+        for part in "\n".join(pages._bytes(cases["v2_batch.count_stands_before_the_compressed_records[none]"])).split(
+            "```"
+        )
+        if pages.CUT in part
+    ]
+    assert (block[0], len(block), block[-1]) == ("text", 1 + pages.MOST_ROWS + 1, pages.CUT)
+    assert block[1]
+    assert pages.CUT not in "\n".join(pages._bytes(cases["v2_batch.all_fields_at_once"]))
+
+
 def is_client_alone(row: str) -> bool:
     """Whether the library of *row* has no codec that a program could call, or *row* is its client."""
     known = find_testee(row)
