@@ -375,6 +375,17 @@ def test_a_case_that_claims_sizes_needs_a_fresh_process() -> None:
     assert not request_for(cases(1)[0]).fresh
 
 
+def test_a_case_that_shows_a_use_after_free_needs_a_fresh_process() -> None:
+    """kafka-rust crashes over it in each fresh process, but in a used one it may read what it has freed."""
+    from kafka_conformance.runner.requests import group_cases, request_for
+
+    freed = [case for case in load_vectors(ops=("decode",)) if "large_message_in_two_wrappers" in case.id]
+
+    assert len(freed) == 4
+    assert [len(group) for group in group_cases([*freed, *cases(3)], 32)] == [1] * 4 + [3]
+    assert all(request_for(case).fresh for case in freed)
+
+
 def test_one_claim_is_one_family_whatever_packs_it(named: dict[str, Case]) -> None:
     """Cases that differ in nothing but the codec are a family; else those of a function are, if they claim no sizes."""
     from kafka_conformance.runner.requests import request_for
