@@ -27,7 +27,7 @@ WIDTH: Final = 118
 MOST_BYTES: Final = 4096  # of an input that is shown; `kafkaproof explain --case` has all of it
 MOST_EXPLAINED: Final = 64 * 1024
 MOST_ROWS: Final = 100
-CUT: Final = "… (`kafkaproof explain --case` has all lines)"
+CUT: Final = "… and more lines"
 MOST_CASES: Final = 30
 # Words from the title to the bytes.
 MOST_WORDS: Final = 400

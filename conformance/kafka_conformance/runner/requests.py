@@ -66,7 +66,7 @@ class CaseRequest:
         heavy: may take long.
         timeout_group: the cases that share known hangs with this one.
         fresh: goes to a fresh process where one is to be had at once, since what a process did before decides
-            how much memory it takes.
+            how much memory it takes, or what is in memory that it has freed.
     """
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
