@@ -249,7 +249,7 @@ def test_a_new_consumer_goes_on_with_another_partition(client: ModuleType, monke
 def test_it_reads_more_cases_than_there_are_partitions(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all partitions were used, another consumer begins again."""
     client.consume(FIRST)
-    reader = confluent_kafka_._reader if client is confluent_kafka_ else client._readers[""]
+    reader: Any = confluent_kafka_._reader if client is confluent_kafka_ else client._readers[""]
     monkeypatch.setattr(reader, "_partitions", cycle(range(2)))
     consumers: list[object] = []
 
