@@ -448,7 +448,7 @@ def test_long_explanations_are_cut(cases: Mapping[str, Case]) -> None:
         )
         if pages.CUT in part
     ]
-    assert (block[0], len(block), block[-1]) == ("text", 1 + pages.MOST_ROWS + 1, pages.CUT)
+    assert (block[0], len(block), block[-1]) == ("text", 1 + pages.MOST_ROWS + 1, pages.CUT_INPUT)
     assert block[1]
     assert pages.CUT not in "\n".join(pages._bytes(cases["v2_batch.all_fields_at_once"]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import dropwhile, groupby, islice
 from typing import Any, Final
 
 from kafka_conformance.causes import CauseReply
@@ -28,6 +28,7 @@ MOST_BYTES: Final = 4096  # of an input that is shown; `kafkaproof explain --cas
 MOST_EXPLAINED: Final = 64 * 1024
 MOST_ROWS: Final = 100
 CUT: Final = "… and more lines"
+CUT_INPUT: Final = f"{CUT} (`kafkaproof explain --case` has them)"
 MOST_CASES: Final = 30
 # Words from the title to the bytes.
 MOST_WORDS: Final = 400
@@ -179,7 +180,7 @@ def _bytes(case: Case) -> Iterator[str]:
         yield f"{len(given):,} bytes:"
         yield ""
         yield from _fenced(given.hex()[at : at + 96] for at in range(0, 2 * len(given), 96))
-    yield from _fenced(_explained(given[:MOST_EXPLAINED]))
+    yield from _fenced(_explained(given[:MOST_EXPLAINED], CUT_INPUT))
 
 
 def _written(case: Case, batch: Batch) -> bytes | None:
@@ -209,13 +210,13 @@ def _data(value: bytes | None) -> str:
     return text if len(value) <= len(short) else f"{text}… ({len(value):,} bytes)"
 
 
-def _explained(data: bytes) -> Iterator[str]:
+def _explained(data: bytes, more: str = CUT) -> Iterator[str]:
     lines = (line.plain.rstrip() for line in explanation_lines(explain(data), WIDTH))
-    first = next(lines)
-    yield from islice(chain([first] if first else (), lines), MOST_ROWS)
-    # They are not counted: a mebibyte of small records has so many that all pages together took a minute.
-    if next(lines, None) is not None:
-        yield CUT
+    shown = dropwhile(lambda line: not line, lines)
+    yield from islice(shown, MOST_ROWS)
+    # They are not counted: a batch of many small records has so many that its page took half a minute.
+    if next(shown, None) is not None:
+        yield more
 
 
 def _fenced(rows: Iterable[str], language: str = "text") -> Iterator[str]:
