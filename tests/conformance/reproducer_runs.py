@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 from kafka_conformance.dossiers.grouping import CauseGroup
 from kafka_conformance.dossiers.reproduce import Reproducer, reproducer
 from kafka_conformance.process.cpu_time import Watch
+from kafka_conformance.process.time_limits import HEAVY_MOST
 from kafka_conformance.runner.results import ResultLine
 
 SETUP_LIMIT: Final = 600  # seconds
@@ -36,11 +37,15 @@ _GOT: Final = re.compile(r"got (-?\d+)$")
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Output and exit code of a program; no exit code if it did not end in time."""
+    """Output and exit code of a program; no exit code if it did not end in time.
+
+    `seconds` is what it worked or slept from its start, or from the line `expected` on if it was not to end.
+    """
 
     output: str
     errors: str
     exit_code: int | None
+    seconds: float = 0.0
 
 
 def prepare(made: Reproducer, folder: Path, *, alone: bool = False) -> None:
@@ -91,16 +96,18 @@ def run(made: Reproducer, folder: Path, limit: float = 120, *, hangs: bool = Fal
         with subprocess.Popen(
             command, cwd=folder, shell=True, stdout=output, stderr=errors, start_new_session=True
         ) as program:
-            exit_code = _end_of(program, output, limit, hangs=hangs)
-        return Ran(_text_in(output), _text_in(errors), exit_code)
+            exit_code, seconds = _end_of(program, output, limit, hangs=hangs)
+        return Ran(_text_in(output), _text_in(errors), exit_code, seconds)
 
 
-def _end_of(program: subprocess.Popen[bytes], output: BinaryIO, limit: float, *, hangs: bool) -> int | None:
-    """The exit code of *program*; None if it had to be killed."""
+def _end_of(
+    program: subprocess.Popen[bytes], output: BinaryIO, limit: float, *, hangs: bool
+) -> tuple[int | None, float]:
+    """The exit code of *program*, None if it had to be killed, and its own seconds."""
     watch, waits = Watch(program.pid), hangs
     while True:
         try:
-            return program.wait(timeout=BETWEEN_LOOKS)
+            return program.wait(timeout=BETWEEN_LOOKS), watch.own_seconds()
         except subprocess.TimeoutExpired:
             watch.look()
         if waits and _EXPECTED.search(_text_in(output)):
@@ -108,7 +115,7 @@ def _end_of(program: subprocess.Popen[bytes], output: BinaryIO, limit: float, *,
         if watch.own_seconds() > (SETUP_LIMIT if waits else limit):
             # Killing only the shell would leave its child running, for example a program that hangs.
             os.killpg(program.pid, signal.SIGKILL)
-            return None
+            return None, watch.own_seconds()
 
 
 def _text_in(file: BinaryIO) -> str:
@@ -125,7 +132,9 @@ def shows(line: ResultLine, ran: Ran) -> bool:
     if stays := _STAYS.search(line.why):
         return refused or f"next offset {stays[1]}\n" in ran.output
     if line.outcome in ("crash", "hang", "memory"):
-        return ran.exit_code != 0 or refused
+        # What the runner did not wait for may be an answer that takes longer than that.
+        late = line.outcome == "hang" and ran.seconds >= HEAVY_MOST
+        return ran.exit_code != 0 or refused or late
     if ran.exit_code != 0:
         return False
     if line.outcome in ("rejects_valid", "wrong_error"):

@@ -4,8 +4,10 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.conformance import reproducer_runs
@@ -23,6 +25,7 @@ from kafka_conformance.dossiers.reproduce import (
 from kafka_conformance.judge import reach
 from kafka_conformance.judge.grade import GRADES, REACHES
 from kafka_conformance.judge.verdict import Verdict
+from kafka_conformance.process.time_limits import HEAVY_MOST
 from kafka_conformance.runner.results import ResultHeader, ResultLine, ResultWriter, result_line
 from kafka_conformance.testees.known import find_testee
 from kafka_corpus.case import Case
@@ -337,6 +340,18 @@ def test_python_reproducers_show_their_causes(library: str, libraries: list[Libr
         pytest.skip(f"{library} {one.release} is not installed")
     failed = list(filter(None, reproducer_runs.differences(one.groups, tmp_path)))
     assert failed == []
+
+
+def test_an_answer_after_the_time_limit_shows_a_hang(tmp_path: Path, found: Write) -> None:
+    """The runner would not have waited for it, even where a fast machine runs the program to its end."""
+    kept = groups(found(NOT_UTF8))[0].findings[0].finding.line
+    line = msgspec.structs.replace(kept, outcome="hang", why="no answer within 10.7 s")
+    made = Reproducer("Shell", {}, (), "echo 'expected: error: none'; sleep 0.5; echo 'actual: error: none'")
+
+    ran = reproducer_runs.run(made, tmp_path, hangs=True)
+    assert 0 < ran.seconds < HEAVY_MOST
+    assert not reproducer_runs.shows(line, ran)
+    assert reproducer_runs.shows(line, replace(ran, seconds=HEAVY_MOST))
 
 
 @pytest.mark.slow
