@@ -345,13 +345,23 @@ def test_python_reproducers_show_their_causes(library: str, libraries: list[Libr
 def test_an_answer_after_the_time_limit_shows_a_hang(tmp_path: Path, found: Write) -> None:
     """The runner would not have waited for it, even where a fast machine runs the program to its end."""
     kept = groups(found(NOT_UTF8))[0].findings[0].finding.line
-    line = msgspec.structs.replace(kept, outcome="hang", why="no answer within 10.7 s")
+    line = msgspec.structs.replace(kept, outcome="hang", why="no answer within 10.7 s", heavy=True)
     made = Reproducer("Shell", {}, (), "echo 'expected: error: none'; sleep 0.5; echo 'actual: error: none'")
 
     ran = reproducer_runs.run(made, tmp_path, hangs=True)
+    late = replace(ran, seconds=HEAVY_MOST)
     assert 0 < ran.seconds < HEAVY_MOST
+    assert reproducer_runs.shows(line, late)
     assert not reproducer_runs.shows(line, ran)
-    assert reproducer_runs.shows(line, replace(ran, seconds=HEAVY_MOST))
+    assert not reproducer_runs.shows(msgspec.structs.replace(line, heavy=False), late)
+    assert not reproducer_runs.shows(line, replace(late, output="expected: error: none\n"))
+
+
+def test_a_hang_is_timed_from_the_line_expected(tmp_path: Path) -> None:
+    """What comes before it is compilation and start, which no limit of a hang is about."""
+    made = Reproducer("Shell", {}, (), "sleep 0.5; echo 'expected: error: none'; echo 'actual: error: none'")
+    assert reproducer_runs.run(made, tmp_path, hangs=True).seconds == 0.0
+    assert reproducer_runs.run(made, tmp_path).seconds > 0
 
 
 @pytest.mark.slow
