@@ -357,8 +357,8 @@ def test_an_answer_after_the_time_limit_shows_a_hang(tmp_path: Path, found: Writ
     assert not reproducer_runs.shows(line, replace(late, output="expected: error: none\n"))
 
 
+def test_a_hang_is_timed_from_the_line_expected(tmp_path: Path) -> None:
     """Compilation and start come before it, and no limit of a hang is about them."""
-    """What comes before it is compilation and start, which no limit of a hang is about."""
     made = Reproducer("Shell", {}, (), "sleep 0.5; echo 'expected: error: none'; echo 'actual: error: none'")
     assert reproducer_runs.run(made, tmp_path, hangs=True).seconds == 0.0
     assert reproducer_runs.run(made, tmp_path).seconds > 0
