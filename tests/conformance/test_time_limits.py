@@ -9,8 +9,10 @@ from tests.conformance.misbehaving import REPLY
 
 from kafka_conformance.process import time_limits
 from kafka_conformance.process.cpu_time import MOST_BETWEEN, Usage, Watch
+from kafka_conformance.runner.requests import CaseRequest, request_for
 from kafka_conformance.runner.sandbox import Sandbox
 from kafka_conformance.testees.connection import ConnectionSpec
+from kafka_corpus.vectors import load_vectors
 
 Script = Callable[..., ConnectionSpec]
 Make = Callable[..., Sandbox]
@@ -58,6 +60,30 @@ def test_a_known_hang_over_a_heavy_question_has_less_time() -> None:
     ]
 
     assert limits == [3.0] * 5 + [2.0]
+
+
+def test_what_keeps_kafkas_own_client_at_work_has_twice_the_time() -> None:
+    """All limits of the cases in `LARGE` are twice those of other heavy cases, whether or not memory is taken."""
+    cases = {case.id: case for case in load_vectors() if case.id.startswith("resources.flood_of_")}
+    large = [cases[name] for name in time_limits.LARGE]
+    others = [case for case in cases.values() if case.id not in time_limits.LARGE]
+    assert large
+    assert others
+
+    for watch in (ASLEEP, SPINS, GROWS, MUCH, CLOSE, FAST):
+        longer = time_limits.heavy_limit(0.5, MEMORY, times=time_limits.LARGE_TIMES).of(watch)
+        assert longer == 2 * time_limits.heavy_limit(0.5, MEMORY).of(watch)
+    assert {(request_for(case).heavy, request_for(case).times) for case in large} == {(True, 2.0)}
+    assert {request_for(case).times for case in others} == {1.0}
+
+
+def test_a_large_question_is_waited_for(sandbox: Make, script: Script) -> None:
+    """The limit of a request is that of its heaviness and of its times."""
+    made = sandbox(script(REPLY))
+    made.hello()
+    limits = [made._limit(CaseRequest(b"", heavy=heavy, times=2.0)).seconds for heavy in (True, False)]
+
+    assert limits == [12.0, made.seconds]
 
 
 def test_a_slow_testee_has_more_time() -> None:

@@ -22,7 +22,7 @@ from kafka_corpus.vector_format import matches
 FILE: Final = "varying.toml"
 
 # An outcome that differed between two repeats of one run.
-WORDS: Final = {"flaky": "more than one"}
+WORDS: Final = {"flaky": "repeats that differed"}
 
 Counts = Mapping[Outcome, int]
 """In how many runs a case had each outcome."""

@@ -29,7 +29,7 @@ from kafka_conformance.judge.observation import (
     observe,
 )
 from kafka_conformance.process.child import ReadFailure
-from kafka_conformance.process.time_limits import may_loop, timeout_group
+from kafka_conformance.process.time_limits import heavy_times, may_loop, timeout_group
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecReply, DecodeRequest, HelloReply, Misfit
 from kafka_corpus.case import Case, Recipe
@@ -64,6 +64,7 @@ class CaseRequest:
     Attributes:
         subject: the payload.
         heavy: may take long.
+        times: what other heavy ones may take, that many times.
         timeout_group: the cases that share known hangs with this one.
         fresh: goes to a fresh process where one is to be had at once, since what a process did before decides
             how much memory it takes, or what is in memory that it has freed.
@@ -71,6 +72,7 @@ class CaseRequest:
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
+    times: float = 1.0
     timeout_group: str = ""
     fresh: bool = False
 
@@ -378,6 +380,7 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
     return CaseRequest(
         subject=_subject(case, committed=committed),
         heavy=is_heavy(case),
+        times=heavy_times(case),
         timeout_group=timeout_group(case),
         fresh=needs_fresh_process(case),
     )

@@ -322,9 +322,9 @@ class Sandbox:
         endless = question.timeout_group in time_limits.ENDLESS
         memory = self.connection.memory if self.connection.local and not endless else 0
         known = self._learnt.hangs_over(question)
-        return (time_limits.heavy_limit if question.heavy else time_limits.plain_limit)(
-            self.seconds, memory, known=known
-        )
+        if question.heavy:
+            return time_limits.heavy_limit(self.seconds, memory, known=known, times=question.times)
+        return time_limits.plain_limit(self.seconds, memory, known=known)
 
     def _hung(self, question: CaseRequest, spent: float) -> Hung:
         if question.timeout_group:
