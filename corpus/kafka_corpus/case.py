@@ -6,9 +6,11 @@ of a vector file (`kafka_corpus.vectors`) and judged by `kafka_conformance`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import update_wrapper
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from weakref import ref
 
 from kafka_corpus.scenario import Scenario, StepAnswer
 from kafka_records import Batch, Kind
@@ -71,7 +73,7 @@ class Expectation:
     committed: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
 class Case:
     """One question to a codec, and its right answer.
 
@@ -102,3 +104,33 @@ class Case:
     since: str = "1.0"
     supersedes: str | None = None
     aborted: tuple[tuple[int, int], ...] | None = None
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def once_per_case(work: Callable[Concatenate[Case, _P], _T]) -> Callable[Concatenate[Case, _P], _T]:
+    """*work*, done once for each `Case` object and its further arguments, which have to be hashable.
+
+    A value is kept for as long as its case.  Equal cases that are two objects are two cases: a comparison would take
+    longer than most of the work.
+    """
+    values: dict[int, dict[Any, _T]] = {}
+    living: dict[int, ref[Case]] = {}
+
+    def done(case: Case, /, *args: _P.args, **named: _P.kwargs) -> _T:
+        name = id(case)
+        if name not in living:
+
+            def forget(_: ref[Case]) -> None:
+                del living[name], values[name]
+
+            living[name], values[name] = ref(case, forget), {}
+        known, key = values[name], (args, *named.items())
+        if key not in known:
+            known[key] = work(case, *args, **named)
+        return known[key]
+
+    update_wrapper(done, work)
+    return done

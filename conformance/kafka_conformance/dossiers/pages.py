@@ -17,7 +17,7 @@ from kafka_conformance.reports.details import answer_text
 from kafka_conformance.reports.explain import explanation_lines
 from kafka_conformance.runner.results import ResultLine
 from kafka_conformance.sanitize import printable
-from kafka_corpus.case import Case, Recipe
+from kafka_corpus.case import Case, Recipe, once_per_case
 from kafka_corpus.vector_format import input_of
 from kafka_corpus.wire import to_wire
 from kafka_records import Batch, encode, explain
@@ -153,7 +153,12 @@ def cut_text(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0].rstrip(",;:") + " …"
 
 
-def _bytes(case: Case) -> Iterator[str]:
+@once_per_case
+def _bytes(case: Case) -> tuple[str, ...]:
+    return tuple(_byte_rows(case))
+
+
+def _byte_rows(case: Case) -> Iterator[str]:
     yield BYTES_TITLE
     yield ""
     yield f"`{case.id}`: {plain_text(case.title)}"

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Final
 
 from kafka_conformance.judge.reach import complete_entries
-from kafka_corpus.case import Case, Recipe
+from kafka_corpus.case import Case, Recipe, once_per_case
 from kafka_corpus.vector_format import input_of
 from kafka_records import Batch, RecordFormatError
 from kafka_records import attributes as bits
@@ -169,6 +169,7 @@ READERS: Final[Mapping[str, Callable[[Sequence[int], set[int]], bool]]] = Mappin
 LIMITS: Final = (*WRITERS, *READERS)
 
 
+@once_per_case
 def limits_beyond(case: Case) -> frozenset[str]:
     """The limits that *case* is beyond; none if every API for its formats can express it."""
     if isinstance(case.input, Batch):

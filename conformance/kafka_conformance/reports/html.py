@@ -22,9 +22,8 @@ import msgspec
 from markupsafe import Markup
 
 from kafka_conformance.judge.grade import GRADES, PROFILES, REACHES, Grade, Reach, grade_rank
-from kafka_conformance.judge.observation import observation_summary
 from kafka_conformance.judge.reach import order
-from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, judge, outcome_rank
+from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, outcome_rank
 from kafka_conformance.reports import asset, page_environment, policy_hash
 from kafka_conformance.reports.collection import (
     KINDS,
@@ -46,9 +45,9 @@ from kafka_conformance.reports.libraries import (
     percent,
 )
 from kafka_conformance.reports.profiles import GradedFinding, certify_profiles, profile_line
-from kafka_conformance.reports.summary import NULLS
+from kafka_conformance.reports.summary import NULLS, null_line
 from kafka_conformance.runner.history import History
-from kafka_conformance.runner.results import ResultHeader, ResultLine, Results, result_line
+from kafka_conformance.runner.results import ResultHeader, ResultLine, Results
 from kafka_conformance.sanitize import printable
 from kafka_corpus.vector_format import CODEC_OPS
 from kafka_records.constants import COMPRESSIONS
@@ -343,12 +342,8 @@ def null_shares() -> Mapping[str, int]:
     testee = {"name": "null", "decode": formats, "encode": formats}
     header = ResultHeader(testee=testee, corpus="", cases=len(cases), only=[], settings={})
     shares = {}
-    for name, answer in NULLS.items():
-        lines = tuple(
-            result_line(case, judge(case, given), observation_summary(given), 0.0, 0)
-            for case in cases.values()
-            for given in (answer(case),)
-        )
+    for name in NULLS:
+        lines = tuple(null_line(case, name) for case in cases.values())
         profiles = certify_profiles(Results(header, lines, None), cases).profiles
         assert not any(each.grade == "pass" for each in profiles)
         shares[name] = percent(sum(each.passed for each in profiles), sum(each.required for each in profiles))

@@ -30,9 +30,9 @@ from kafka_conformance.judge.verdict import OPEN, Outcome
 from kafka_conformance.runner.deviations import FindingCauses
 from kafka_conformance.runner.results import ResultLine, Results
 from kafka_conformance.testees.known import plain_name
-from kafka_corpus.case import Case, Recipe, Verdict
+from kafka_corpus.case import Case, Recipe, Verdict, once_per_case
 from kafka_corpus.scenario import Scenario
-from kafka_corpus.vector_format import CODEC_OPS, content_hash, input_of
+from kafka_corpus.vector_format import CODEC_OPS, input_of
 from kafka_records import Batch, encode
 from kafka_records.constants import COMPRESSIONS, MAGIC_VALUE_V2, NO_PRODUCER_ID
 from kafka_records.layout import ATTRIBUTES_OFFSET_LEGACY, ATTRIBUTES_OFFSET_V2, MAGIC_OFFSET
@@ -101,6 +101,7 @@ def _is_legacy(case: Case) -> bool:
     return len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] < MAGIC_VALUE_V2
 
 
+@once_per_case
 def case_compression(case: Case) -> str:
     """The compression of the first batch of *case*; `none` if it has no batch or another codec's bits."""
     if isinstance(case.input, Batch):
@@ -555,16 +556,11 @@ def is_left_out(line: ResultLine) -> bool:
     return line.outcome == "skipped" and bool(line.observation.get("by_runner"))
 
 
-_placed: dict[tuple[str, str, SupportedReleases], tuple[CaseReach, CaseRole]] = {}
-
-
+@once_per_case
 def placed_case(case: Case, supported: SupportedReleases) -> tuple[CaseReach, CaseRole]:
-    """Reach and role of *case*; they are worked out once for each content."""
-    key = case.id, content_hash(case), supported
-    if key not in _placed:
-        reach = case_reach(case, supported)
-        _placed[key] = reach, case_role(case, reach.reach)
-    return _placed[key]
+    """Reach and role of *case*."""
+    reach = case_reach(case, supported)
+    return reach, case_role(case, reach.reach)
 
 
 def _graded(

@@ -34,7 +34,16 @@ from typing import Any, Final
 
 import msgspec
 
-from kafka_conformance.judge.observation import Decoded, Encoded, Hung, Observation, Refused, ScenarioAnswers, Skipped
+from kafka_conformance.judge.observation import (
+    Decoded,
+    Encoded,
+    Hung,
+    Observation,
+    Refused,
+    ScenarioAnswers,
+    Skipped,
+    observation_summary,
+)
 from kafka_conformance.judge.verdict import OPEN, OUTCOMES, SEVERITIES, Outcome, judge, outcome_rank
 from kafka_conformance.reports.profiles import (
     DEFAULT_CRITERIA,
@@ -51,7 +60,7 @@ from kafka_conformance.runner.requests import is_relevant
 from kafka_conformance.runner.results import ResultLine, Results, result_line
 from kafka_conformance.sanitize import printable
 from kafka_conformance.testees.protocol import Refusal
-from kafka_corpus.case import Case
+from kafka_corpus.case import Case, once_per_case
 from kafka_corpus.scenario import Scenario, StepAnswer
 
 CREDIT: Final[Mapping[Outcome, float]] = {"agree": 1.0, "lossy": 0.5, "wrong_error": 0.5}
@@ -159,11 +168,14 @@ def _rates_of_area(lines: Sequence[ResultLine]) -> Rates:
 
 def null_scores(cases: Sequence[Case]) -> dict[str, float]:
     """The score of each null testee on *cases*."""
-    return {name: score([_null_line(case, answer) for case in cases]) for name, answer in NULLS.items()}
+    return {name: score([null_line(case, name) for case in cases]) for name in NULLS}
 
 
-def _null_line(case: Case, answer: Callable[[Case], Observation]) -> ResultLine:
-    return result_line(case, judge(case, answer(case)), {}, 0.0, 0)
+@once_per_case
+def null_line(case: Case, name: str) -> ResultLine:
+    """The line of a result for *case* of the null testee *name*."""
+    given = NULLS[name](case)
+    return result_line(case, judge(case, given), observation_summary(given), 0.0, 0)
 
 
 def certify(results: Results, cases: Sequence[Case], profiled: Certification, stale: Sequence[str]) -> Certificate:
