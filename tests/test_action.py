@@ -209,6 +209,7 @@ def test_known_deviations(tmp_path: Path) -> None:
     assert job.outputs["exit-code"] == "0", done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_testee_that_cannot_run(tmp_path: Path) -> None:
     """A wrong name ends the job with its code and its one error, and nothing in it is taken for shell."""
     job = with_kafkaproof(Job(tmp_path, testee="no-such; touch $(echo injected)"))
@@ -316,6 +317,7 @@ def changed_job(folder: Path, address: str, text: str) -> Job:
     return job
 
 
+@pytest.mark.slow
 def test_one_comment_is_kept_up_to_date(service: tuple[str, type[Service]], tmp_path: Path) -> None:
     """The first run writes a comment, later ones replace its text; comments of others stay."""
     address, served = service
@@ -336,6 +338,7 @@ def test_one_comment_is_kept_up_to_date(service: tuple[str, type[Service]], tmp_
     assert list(job.work.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_token_that_cannot_write_is_a_warning(service: tuple[str, type[Service]], tmp_path: Path) -> None:
     """Without pull-requests write, or without the service, the step warns on one line, and the job goes on."""
     address, served = service
@@ -350,6 +353,7 @@ def test_a_token_that_cannot_write_is_a_warning(service: tuple[str, type[Service
     assert len(served.comments) == 120
 
 
+@pytest.mark.slow
 def test_modules_of_the_pull_request_do_not_run_with_the_token(
     service: tuple[str, type[Service]], tmp_path: Path
 ) -> None:
@@ -397,6 +401,7 @@ def test_only_one_step_has_the_token() -> None:
     assert "secrets." not in (ROOT / "action.yml").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_key_of_the_cache_has_the_digest_of_the_build(tmp_path: Path) -> None:
     """A known name has a folder and a key that end with the digest; a command line has none; nothing is built."""
     job = with_kafkaproof(Job(tmp_path, testee="franz-go@1.20.0"))

@@ -40,6 +40,7 @@ def validate(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schema(name: str, tmp_path: Path) -> None:
     """The file is valid by the schema of its service, and one with a key that does not exist is not."""

@@ -259,6 +259,7 @@ def test_severities_are_those_of_the_judge() -> None:
     assert first_column("severity") == list(SEVERITIES)
 
 
+@pytest.mark.slow
 def test_command_reference_is_current() -> None:
     """docs/command-line.md and its pages are what `python tests/command_pages.py` writes."""
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if " ;" not in line)

@@ -183,6 +183,7 @@ def test_lists_of_exceptions_are_current() -> None:
     assert all((ROOT / name).is_file() for name in supply_chain.UNLOCKED)
 
 
+@pytest.mark.slow
 def test_bill_of_materials(tmp_path: Path) -> None:
     """It is valid CycloneDX, the same each time, names no registry, and has every kind of package with its hash."""
     document = sbom.bill_of_materials()

@@ -61,6 +61,7 @@ def test_templates_are_short(language: str) -> None:
     assert text.count("======== Your codec goes here") == 1
 
 
+@pytest.mark.slow
 def test_python_template_is_sound(tmp_path: Path) -> None:
     """The Python template passes smoke as it is."""
     shutil.copytree(TEMPLATES / "python", tmp_path, dirs_exist_ok=True)
@@ -91,6 +92,7 @@ def test_template_is_built_and_judged(language: str, tmp_path: Path) -> None:
     assert document["findings"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", SOURCES)
 def test_new_writes_the_template(language: str, tmp_path: Path) -> None:
     """`testees new` copies the template, prints what builds and certifies it, and replaces nothing."""

@@ -35,6 +35,7 @@ def test_releases_with_few_answers() -> None:
     assert {release.name for release in (*EXHIBITED, *DATING)} == SPARSE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["certify", "--bootstrap", "127.0.0.1:1", "--against"], ["compare", "4.4.0"]])
 def test_few_answers_certify_nothing(command: list[str]) -> None:
     """A release with few recorded answers is none to judge or to compare by."""

@@ -72,6 +72,7 @@ def test_explain_wants_a_window_of_a_large_file(sparse: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_explain_reads_a_window(sparse: Path) -> None:
     """Only the bytes that are named."""
     done = run("explain", sparse, "--from", 0, "--length", sparse_batch())
@@ -87,6 +88,7 @@ def sparse_batch() -> int:
     return len(trivial_decodes()[0])
 
 
+@pytest.mark.slow
 def test_explain_of_an_endless_file(tmp_path: Path) -> None:
     """Neither a device nor standard input takes memory without bound."""
     check(run("explain", "/dev/zero", memory=4 * GIB), 2, "/dev/zero has more than 16 MiB")
@@ -107,29 +109,34 @@ def test_a_window_of_what_cannot_be_sought(tmp_path: Path) -> None:
     assert "4 bytes" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--hex", "00", "--from", "1"), ("--case", "x", "--length", "1")])
 def test_windows_are_of_files(arguments: tuple[str, ...]) -> None:
     """Nothing else has them."""
     check(run("explain", *arguments), 2, "--from and --length are about FILE")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0, 100, 5000])
 def test_a_report_on_a_full_disk(result: Path, tmp_path: Path, bound: int) -> None:
     """Exit code 3, and one line with the reason."""
     check(run("report", result, "--out", tmp_path / "report", file_size=bound), 3, "File too large")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["/proc/report", "/dev/null/report"])
 def test_a_report_where_none_can_be_written(result: Path, out: str) -> None:
     """Exit code 3, and the path."""
     check(run("report", result, "--out", out), 3, out.rpartition("/")[0])
 
 
+@pytest.mark.slow
 def test_other_output_that_cannot_be_written(tmp_path: Path) -> None:
     """Commands that do not look for it themselves: exit code 3 and the path."""
     check(run("corpus", "export", "/proc/vectors"), 3, "/proc/vectors")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["report", "certify"])
 def test_deviations_that_are_not_utf8(result: Path, tmp_path: Path, option: str) -> None:
     """Usage, with the path and the byte."""

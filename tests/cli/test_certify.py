@@ -56,6 +56,7 @@ def environment() -> dict[str, str]:
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.slow
 def test_a_part_agrees(kafkaproof: Command, tmp_path: Path) -> None:
     """The reference agrees with itself on a part of the corpus: exit code 0, and a result on disk."""
     done = kafkaproof("certify", "reference", "--only", AREA)
@@ -104,6 +105,7 @@ def test_disagreements(kafkaproof: Command) -> None:
     assert cause.keys() == CAUSE_FIELDS
 
 
+@pytest.mark.slow
 def test_findings_without_a_fail_are_no_failure(kafkaproof: Command) -> None:
     """Bytes that no supported release serves are printed, and the exit code is 0."""
     done = kafkaproof("certify", "kafka-python", "--only", AREA)
@@ -112,6 +114,7 @@ def test_findings_without_a_fail_are_no_failure(kafkaproof: Command) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code"),
     [
@@ -157,6 +160,7 @@ def test_usage(arguments: list[str], said: str, tmp_path: Path, monkeypatch: pyt
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["certify", "smoke"])
 @pytest.mark.parametrize("testee", ["process:./absent", "container:absent"])
 def test_cannot_run(command: str, testee: str, kafkaproof: Command) -> None:
@@ -167,6 +171,7 @@ def test_cannot_run(command: str, testee: str, kafkaproof: Command) -> None:
     assert "hint:" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_others_are_run(kafkaproof: Command) -> None:
     """One testee that cannot be run does not keep the next from its result."""
     done = kafkaproof("certify", "process:/bin/false", "reference", "--only", AREA, "--json")
@@ -177,6 +182,7 @@ def test_the_others_are_run(kafkaproof: Command) -> None:
     assert "exit code 1" in document["testees"][0]["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -196,6 +202,7 @@ def test_json_is_pure(arguments: list[str], kafkaproof: Command) -> None:
     assert isinstance(json.loads(done.stdout), dict)
 
 
+@pytest.mark.slow
 def test_files_are_what_was_printed(kafkaproof: Command, tmp_path: Path) -> None:
     """--report names the directory, --format the files in it; report.json is what --json prints."""
     relevant = ("--only", AREA, "--report", "out", "--format", "json,junit", "--json")
@@ -297,6 +304,7 @@ def test_resuming_something_else_is_a_mistake(kafkaproof: Command, tmp_path: Pat
     assert "selection" in done.stderr
 
 
+@pytest.mark.slow
 def test_known_testees_are_listed(kafkaproof: Command) -> None:
     """`testees` names each, its version and whether it can run here, and the planted bugs."""
     document = json.loads(kafkaproof("testees", "--json").stdout)
@@ -309,6 +317,7 @@ def test_known_testees_are_listed(kafkaproof: Command) -> None:
     assert "kafka-python" in kafkaproof("testees").stdout
 
 
+@pytest.mark.slow
 def test_smoke_says_what_it_looked_at(kafkaproof: Command) -> None:
     """`smoke` prints a line for each check, and fails on an adapter that is not sound."""
     sound, broken = kafkaproof("smoke", "reference"), kafkaproof("smoke", "planted:refuse-all")
@@ -319,6 +328,7 @@ def test_smoke_says_what_it_looked_at(kafkaproof: Command) -> None:
     assert "FAIL  decodes a batch of magic 2: rejects_valid" in broken.stdout
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     """`kafkaproof … | head -1` ends without a word on standard error."""
     command = f"{sys.executable} -m kafkaproof testees --json | head -c 1"

@@ -47,6 +47,7 @@ def test_fuzz_bench_outside_of_a_checkout_is_one_line(installed: Path, tmp_path:
     assert "run it in a checkout" in done.stderr
 
 
+@pytest.mark.slow
 def test_fuzz_bench_in_a_checkout_has_the_benchmarks(installed: Path) -> None:
     """In a checkout the installed command imports the benchmarks, also from a folder below the root."""
     for folder in (ROOT, ROOT / "docs"):

@@ -94,6 +94,7 @@ def test_show_unknown() -> None:
     assert CASE.id in run("show", CASE.id[:-1], code=2).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("some_cases")
 def test_check() -> None:
     """`check --json` says whether all holds, and ends accordingly."""
@@ -103,6 +104,7 @@ def test_check() -> None:
     assert said["cases"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("some_cases")
 def test_compile_into_a_folder(tmp_path: Path) -> None:
     """`compile` writes everything, then nothing; `check` finds a tampered file and ends with 1."""
@@ -117,6 +119,7 @@ def test_compile_into_a_folder(tmp_path: Path) -> None:
     assert "schema/vector.schema.json: is out of date" in run("compile", "--check", *root, code=1).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("some_cases")
 def test_compile_keeps_promises(tmp_path: Path) -> None:
     """`compile` refuses to change the content of an id, and names it; `--rewrite-ids` does it until it is frozen."""
@@ -188,6 +191,7 @@ def test_errata() -> None:
     assert " to 4.4.0: taken as the case says |" in page
 
 
+@pytest.mark.slow
 def test_export(tmp_path: Path) -> None:
     """`export` writes, `--check` compares."""
     folder = str(tmp_path / "vendored")

@@ -19,6 +19,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_second_run_is_refused(name: str, tmp_path: Path) -> None:
     """While another run holds the directory, the command ends with exit code 3, and leaves it as it is."""

@@ -245,6 +245,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_a_bisection_that_is_stopped_leaves_no_folder(sent: signal.Signals, tmp_path: Path) -> None:
     """SIGTERM is exit code 130 as Ctrl-C is, and the folder of the release that ran is removed."""

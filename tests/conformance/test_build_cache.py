@@ -64,6 +64,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stderr.readline()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("toy")
 def test_two_first_uses_make_one_build(tmp_path: Path) -> None:
     """A process that needs a build which another process makes says that it waits, and uses that build."""
@@ -79,6 +80,7 @@ def test_two_first_uses_make_one_build(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "built\n"
 
 
+@pytest.mark.slow
 def test_a_killed_build_is_never_used(toy: recipe.BuildRecipe, tmp_path: Path) -> None:
     """After the builder was killed, the next one waits until the compiler has ended, and then builds from the start."""
     half = recipe.build_directory(toy, recipe.default_directory()) / "half"

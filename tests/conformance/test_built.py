@@ -194,6 +194,7 @@ def test_half_a_build_is_none(toys: Path) -> None:
     assert log.read_text() == "main.go:1:2: undefined: x\n"
 
 
+@pytest.mark.slow
 def test_a_build_that_takes_long(
     toys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -141,6 +141,7 @@ def whole() -> list[Case]:
     return load_vectors(ops=("decode", "encode"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NULLS)
 def test_null_testees_are_not_certified(name: str, whole: list[Case]) -> None:
     """No null testee is certified for any profile, not even with every finding declared."""

@@ -342,6 +342,7 @@ def test_a_broker_that_dies_is_started_again(planted: list[str]) -> None:
         socket.create_connection(("127.0.0.1", int(last)), timeout=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("topics", "crashed", "starts"),
     [(["die", "die"], True, 3), (["die", "a"], False, 2), (["last", "last"], True, 3), (["last", "a"], False, 2)],
@@ -412,6 +413,7 @@ def test_a_command_that_serves_nothing_is_refused(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -428,6 +430,7 @@ def test_no_cases_for_a_broker(words: list[str], problem: str) -> None:
     assert problem in " ".join(done.output.split())
 
 
+@pytest.mark.slow
 def test_the_next_command_starts_the_broker_again(planted: list[str], tmp_path: Path) -> None:
     """A result of --start repeats it: the port of the broker that ran is closed."""
     Path(planted[1]).write_text(PLANTED.replace('b"die" in body', 'b"kafkaproof-" in body'))

@@ -93,6 +93,7 @@ def test_a_batch_that_leaves_in_parts_is_sent_again(parted: int, works: bool, mo
     assert sent == [2] * parted + [1] * works
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "refused"), [("confluent-kafka", False), ("confluent-kafka-crc", True)])
 def test_checksums_are_compared_on_request_only(name: str, *, refused: bool) -> None:
     """The two testees differ in check.crcs."""
@@ -144,6 +145,7 @@ def test_a_response_that_it_throws_away_is_not_all(monkeypatch: pytest.MonkeyPat
     assert observed.error.kind == "corrupt"
 
 
+@pytest.mark.slow
 def test_a_message_that_is_never_whole_ends_with_an_error() -> None:
     """It fetches more bytes until that is too much; no fetch of a consumer that was closed before counts for that."""
     reader, cut = confluent_kafka_.ConsumerReader(), bytes(11) + b"\x01"

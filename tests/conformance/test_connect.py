@@ -24,6 +24,7 @@ from kafka_conformance.testees.known import JAVA, KNOWN, KnownTestee, check_conn
 EXTRAS = {"columnar": pytest.mark.columnar}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(known.name, marks=EXTRAS.get(known.name, ())) for known in KNOWN])
 def test_known_testees_say_hello(name: str) -> None:
     """Every known Python testee starts, and calls itself what we call it."""
@@ -157,6 +158,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_container_is_run_without_network_and_ended_by_name(engine: Path) -> None:
     """A container gets our limits and no network; when it hangs, it is ended by the name that we gave."""
     sandbox = Sandbox(connect("container:kafka_fuzz.planted_bugs.testees.mute"), seconds=0.3)
@@ -169,6 +171,7 @@ def test_container_is_run_without_network_and_ended_by_name(engine: Path) -> Non
     assert f"--name={kill.split()[1]}" in run.split()
 
 
+@pytest.mark.slow
 def test_container_answers(engine: Path) -> None:
     """A container is talked to like any process."""
     assert engine.is_dir()

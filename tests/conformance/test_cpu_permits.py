@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from kafka_conformance.judge.observation import Decoded
 from kafka_conformance.process.cpu_permits import SMALL, CpuPermit, CpuPermits
 from kafka_conformance.runner.requests import CaseRequest
@@ -58,6 +60,7 @@ def test_who_waits_is_sent_away() -> None:
     assert CpuPermit(slots, (2,), threading.Event()).take()
 
 
+@pytest.mark.slow
 def test_standing_in_line_for_a_place_is_no_time_of_the_testee(script: Script, sandbox: Make) -> None:
     """The reported time excludes the time in which a worker waits for a permit."""
     slots, stop = CpuPermits(1), threading.Event()

@@ -63,6 +63,7 @@ def question(number: int) -> CaseRequest:
     return CaseRequest(bytes([number]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("enclosed")
 @pytest.mark.parametrize("end", ["close", "crash", "kill the server", "no subreaper"])
 def test_a_detached_process_ends_with_its_testee(
@@ -86,6 +87,7 @@ def test_a_detached_process_ends_with_its_testee(
     assert all(map(gone, pids(left)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("enclosed")
 def test_a_detached_process_ends_after_its_group_of_cases(
     script: Script, left: Path, gone: Callable[[int], bool]
@@ -118,6 +120,7 @@ def test_a_helper_that_is_there_before_hello_stays(script: Script, left: Path) -
         sandbox.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("enclosed")
 def test_what_a_crashed_testee_leaves_is_counted(script: Script, left: Path, gone: Callable[[int], bool]) -> None:
     """The process that made the testee reports how many it ended."""
@@ -130,6 +133,7 @@ def test_what_a_crashed_testee_leaves_is_counted(script: Script, left: Path, gon
     assert all(map(gone, pids(left)))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("enclosed")
 def test_memory_of_a_detached_process_counts(script: Script, left: Path, gone: Callable[[int], bool]) -> None:
     """A double fork in another session hides no memory."""
@@ -187,6 +191,7 @@ def starts(connection: ConnectionSpec, count: int) -> list[type[Process]]:
     return kinds
 
 
+@pytest.mark.slow
 def test_a_testee_has_no_descriptor_of_ours(script: Script, tmp_path: Path) -> None:
     """Neither one that a server started, nor one that is forked where it first reads."""
     path = tmp_path / "descriptors"

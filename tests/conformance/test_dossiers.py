@@ -155,6 +155,7 @@ def test_who_ends_a_transaction(cases: Mapping[str, Case]) -> None:
     assert found == ["producers", "brokers", "brokers"]
 
 
+@pytest.mark.slow
 def test_inputs_that_are_made_were_measured(cases: Mapping[str, Case]) -> None:
     """Cases without a recorded answer were measured on every release they concern, in their present form."""
     kept = reach.load_reach()
@@ -315,6 +316,7 @@ def test_expected_lines_are_plain(cases: Mapping[str, Case]) -> None:
     assert max(map(len, lines)) < 3000
 
 
+@pytest.mark.slow
 def test_a_python_reproducer_shows_it(tmp_path: Path, found: Write) -> None:
     """A program for what kafka-python refuses runs with nothing of ours, and prints the error."""
     (group,) = groups(found(NOT_UTF8))
@@ -342,6 +344,7 @@ def test_python_reproducers_show_their_causes(library: str, libraries: list[Libr
     assert failed == []
 
 
+@pytest.mark.slow
 def test_an_answer_after_the_time_limit_shows_a_hang(tmp_path: Path, found: Write) -> None:
     """The runner would not have waited for it, even where a fast machine runs the program to its end."""
     kept = groups(found(NOT_UTF8))[0].findings[0].finding.line
@@ -357,6 +360,7 @@ def test_an_answer_after_the_time_limit_shows_a_hang(tmp_path: Path, found: Writ
     assert not reproducer_runs.shows(line, replace(late, output="expected: error: none\n"))
 
 
+@pytest.mark.slow
 def test_a_hang_is_timed_from_the_line_expected(tmp_path: Path) -> None:
     """Compilation and start come before it, and no limit of a hang is about them."""
     made = Reproducer("Shell", {}, (), "sleep 0.5; echo 'expected: error: none'; echo 'actual: error: none'")
@@ -395,6 +399,7 @@ def written_findings(directory: Path) -> list[folder.Findings]:
     return [folder.load_written_findings(path) for path in sorted(directory.glob(f"*/{folder.FINDINGS}"))]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_the_folder_is_whole(dossiers: Path) -> None:
     """Every cause has its page, no page is left over, and the index links to each, FAIL first, by reach."""
@@ -410,6 +415,7 @@ def test_the_folder_is_whole(dossiers: Path) -> None:
         assert order == sorted(order)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_only_reviewed_causes_have_pages(libraries: list[LibraryDossier]) -> None:
     """Every page is an entry, with its words; every row that it names is one of the entry's."""
@@ -423,12 +429,14 @@ def test_only_reviewed_causes_have_pages(libraries: list[LibraryDossier]) -> Non
         assert group.sensitive == is_sensitive(cause)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_every_kept_finding_is_reviewed(libraries: list[LibraryDossier]) -> None:
     """No FAIL or HOSTILE finding of a kept result is without a reviewed cause."""
     assert {one.name: one.unreviewed for one in libraries if any(one.unreviewed.values())} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_entries_are_graded_as_their_findings(libraries: list[LibraryDossier]) -> None:
     """An entry has the gravest grade of its findings, and the effect and reach of its smallest case."""
@@ -451,6 +459,7 @@ def test_entries_are_graded_as_their_findings(libraries: list[LibraryDossier]) -
     assert published == written.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_pages_are_short(libraries: list[LibraryDossier]) -> None:
     """A page has at most 400 words before its bytes, and the list of FAIL causes is read in 20 minutes."""
@@ -485,6 +494,7 @@ def is_client_alone(row: str) -> bool:
     return row.endswith("-client") or bool(library and library.recipe and library.recipe.client)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_every_program_is_that_of_its_row(libraries: list[LibraryDossier]) -> None:
     """Each smallest case has a program, except for aborted transactions, clients alone, and what history decides."""
@@ -497,6 +507,7 @@ def test_every_program_is_that_of_its_row(libraries: list[LibraryDossier]) -> No
             assert group.case.aborted is None, group.id
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # the kept results are read
 def test_the_folder_withholds_undisclosed_findings(dossiers: Path) -> None:
     """Pages of sensitive dossiers that are not open hold no reproducer and no bytes; their states are listed."""

@@ -21,6 +21,7 @@ THREAD = "threading.Thread(target=time.sleep, args=[99], daemon=True).start()"
 GREEDY = 'held = b"x" * (320 << 20); time.sleep(0.2); os.write(2, b"out of memory\\n"); os._exit(2)'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "starts"),
     [
@@ -52,6 +53,7 @@ def without_size(answer: TimedObservation) -> Observation:
     return replace(seen, taken=0) if isinstance(seen, Exceeded) else seen
 
 
+@pytest.mark.slow
 def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox: Make, tmp_path: Path) -> None:
     """Once a question is answered that seemed to end a process, nothing is believed that ends with such words."""
     after = f"if data == b'after':\n    if not os.path.exists({str(tmp_path / 'x')!r}):\n"
@@ -68,6 +70,7 @@ def test_a_death_that_was_not_its_own_is_never_believed(script: Script, sandbox:
     assert made.tally.starts - before == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "said"),
     [
@@ -98,6 +101,7 @@ def test_an_end_between_two_answers_is_seen(script: Script, sandbox: Make) -> No
     assert (made.tally.late_ends, made.tally.first_late_end) == (1, "ended with exit code 3")
 
 
+@pytest.mark.slow
 def test_an_end_that_is_reported_late(script: Script, sandbox: Make) -> None:
     """A process that has ended is Crashed with its exit code, however late the process that made it says so."""
     made = sandbox(script(misbehaving("os._exit(3)")))
@@ -143,6 +147,7 @@ if data == b'bad':
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "kind", "times"),
     [pytest.param("time.sleep(99)", Hung, 1, marks=pytest.mark.slow), ("os._exit(3)", Crashed, PROVEN)],
@@ -159,6 +164,7 @@ def test_who_has_begun_to_answer_is_not_to_blame(
     assert then == [Decoded, kind, Decoded]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("keeps", "quick", "starts"), [(0, False, 2), (80, False, 4), (0, True, 4)])
 def test_one_death_over_a_heavy_question_is_enough(
     keeps: int, quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
@@ -177,6 +183,7 @@ def test_one_death_over_a_heavy_question_is_enough(
     assert made.tally.starts == starts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("quick", "starts"), [(True, 3), (False, 1)])
 def test_a_claim_goes_to_a_fresh_process(
     quick: bool, starts: int, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch

@@ -216,6 +216,7 @@ def test_compression_is_undone_once() -> None:
 # ---- programs ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "outcome"),
     [("import time; time.sleep(9)", "hangs"), ("raise SystemExit('no broker')", "dies"), ("", "never reports")],
@@ -229,6 +230,7 @@ def test_programs_that_do_not_report(code: str, outcome: str) -> None:
     assert "no broker" in found.detail or outcome != "dies"
 
 
+@pytest.mark.slow
 def test_kafka_python_repeats_the_sequence() -> None:
     """The real producer, default settings: a retry has the same sequence, and an unknown setting is not run."""
     kind = find_kind("faults")

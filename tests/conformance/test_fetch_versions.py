@@ -142,6 +142,7 @@ def test_formats_of_a_version() -> None:
     assert narrowed(Capability(), 12) == sent_in(12)
 
 
+@pytest.mark.slow
 def test_a_client_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path) -> None:
     """kafka-python agrees in Fetch 2 and 12, and has no Fetch 17; results are compared and written."""
     names = ["kafka-python-client", "--fetch-versions", "2,12,17", "--only", ONE, "--report", str(tmp_path)]
@@ -167,6 +168,7 @@ def test_a_client_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path)
     assert header["encode"]["magics"] == []
 
 
+@pytest.mark.slow
 def test_outcomes_that_depend_on_the_version_are_named(tmp_path: Path) -> None:
     """A case with two outcomes is listed with the versions of each; skipped ones are not compared."""
     names = ["kafka-python-client", "--fetch-versions", "2,12", "--only", ONE, "--report", str(tmp_path)]
@@ -188,6 +190,7 @@ def test_outcomes_that_depend_on_the_version_are_named(tmp_path: Path) -> None:
     assert compare_versions([("a+fetch2", made[0]), ("a+fetch12", made[1])])[0].differing == {}
 
 
+@pytest.mark.slow
 def test_what_does_not_come_again_is_no_matter_of_the_version(tmp_path: Path) -> None:
     """An outcome counts in a version if it is the same in a second run, or that run did not reach it."""
     names = ["kafka-python-client", "--fetch-versions", "2,12", "--only", ONE, "--report", str(tmp_path)]
@@ -225,6 +228,7 @@ def test_a_refused_hello_has_its_reason(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("versions", "only", "code", "what"),
     [
@@ -242,6 +246,7 @@ def test_versions_without_a_case_are_no_failure(tmp_path: Path, versions: str, o
     assert (done.exit_code, what in done.output) == (code, True), done.output
 
 
+@pytest.mark.slow
 def test_a_client_that_cannot_run_is_a_failure_beside_another(tmp_path: Path) -> None:
     """Only versions of the same client are excused."""
     missing = "fetch:/nonexistent {topic} {bootstrap}"
@@ -309,6 +314,7 @@ def test_clients_that_get_nothing_are_refused(
     assert reply.error.message == why
 
 
+@pytest.mark.slow
 def test_a_producer_in_two_versions_and_one_that_it_does_not_speak(tmp_path: Path) -> None:
     """kafka-python writes the same in Produce 3 and 9, and has no Produce 13; the table of edges has a row for each."""
     names = ["kafka-python-client", "--produce-versions", "3,9,13", "--only", WRITTEN, "--report", str(tmp_path)]
@@ -340,6 +346,7 @@ def test_a_version_that_is_worse_than_another_has_the_grade_of_its_findings() ->
     assert (missing.grade, missing.detail) == ("not run", "no such version")
 
 
+@pytest.mark.slow
 def test_a_version_alone_is_not_compared(tmp_path: Path) -> None:
     """Its cell has no grade, and neither it nor a run of other versions replaces a comparison."""
     client = ClientByVersion("kafka-python-client", "fetch", (2, 12), {2: 1, 12: 0}, {})
@@ -362,6 +369,7 @@ def test_a_version_alone_is_not_compared(tmp_path: Path) -> None:
     assert write_versions(path, [client]) == [client]
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_compares_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 130, no line about cases that ran, and the comparison from before stays."""
     names = ["kafka-python-client", "--only", ONE, "--report", str(tmp_path), "--fetch-versions", "2,12"]

@@ -77,6 +77,7 @@ def test_sums_of_lock_files(name: str, tmp_path: Path) -> None:
     assert all("testee" not in each for each in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOCKS)
 def test_another_sum_is_refused_next_time(name: str, tmp_path: Path) -> None:
     """A release fetched a second time with other bytes is refused before it is compiled, also after a good fetch."""

@@ -62,6 +62,7 @@ def once(script: str, *words: str) -> Sandbox:
     return Sandbox(connect(f'fetch:{sys.executable} -c "{quoted}" {{topic}} {" ".join(words)}'))
 
 
+@pytest.mark.slow
 def test_a_consumer_says_who_it_is(client: Sandbox) -> None:
     """Name and version are those that the client sends to its broker."""
     hello = client.hello()
@@ -70,11 +71,13 @@ def test_a_consumer_says_who_it_is(client: Sandbox) -> None:
     assert hello.version[0].isdigit()
 
 
+@pytest.mark.slow
 def test_a_consumer_delivers_records_and_its_position(client: Sandbox) -> None:
     """The position is the offset after the batch, not after its last record."""
     assert ask(client, DATA) == ConsumedRecords(DELIVERED, next_offset=5)
 
 
+@pytest.mark.slow
 def test_control_records_are_not_delivered(client: Sandbox) -> None:
     """A marker moves the position, and is nothing to see."""
     marker = Record(0, 5, b"\0\0\0\1", b"\0\0\0\0\0\0")
@@ -116,6 +119,7 @@ def test_a_command_with_a_topic_is_run_for_each_case(consumer: Path) -> None:
         sandbox.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
@@ -143,6 +147,7 @@ def test_what_is_printed_is_what_it_did(script: str, expected: Observation) -> N
 SECOND = "import sys, os, signal\nif sys.argv[1] == 'case-1': sys.exit()\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
@@ -171,6 +176,7 @@ def test_a_crash_of_a_client_differs_from_a_refusal(script: str, expected: Obser
         assert (observed.signal, observed.exit_code) == (expected.signal, expected.exit_code)
 
 
+@pytest.mark.slow
 def test_the_environment_is_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client in Python does not import what we import."""
     monkeypatch.setenv("PYTHONPATH", "/theirs")

@@ -231,6 +231,7 @@ def test_a_damaged_file_is_refused(name: str, tmp_path: Path) -> None:
         read_results(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RESPELLED)
 def test_another_spelling_is_refused(name: str, tmp_path: Path) -> None:
     """A line that other programs may read otherwise holds no certificate; the problem has its number."""
@@ -243,6 +244,7 @@ def test_another_spelling_is_refused(name: str, tmp_path: Path) -> None:
     assert problem == f"{path}:{number}: the line is not as a run writes it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONLY_ANOTHER_RUN)
 def test_what_only_another_run_shows_is_named(name: str, tmp_path: Path) -> None:
     """It fits together and holds, and `report --verify` says what it cannot see."""
@@ -257,6 +259,7 @@ def test_what_only_another_run_shows_is_named(name: str, tmp_path: Path) -> None
     assert "only another run can show that the result was not made up" in done.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", CERTIFICATES)
 def test_a_field_of_a_forged_certificate_is_named(field: str, tmp_path: Path) -> None:
     """Each statement follows from the result; another one is named, also where the certificate's own hash fits."""
@@ -295,6 +298,7 @@ def test_false_counts_are_refused(counts: dict[str, int], tmp_path: Path) -> Non
         read_results(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NOT_HELD)
 def test_a_forged_result_earns_nothing(name: str, tmp_path: Path) -> None:
     """With a certificate that was made from it, either the certificate does not hold or nothing more is certified."""
@@ -318,6 +322,7 @@ def test_a_genuine_result_holds(tmp_path: Path) -> None:
     assert list(certificate.problems(content, path, cases_by_id())) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -78,6 +78,7 @@ def line_of(process: Process) -> bytes:
     return line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reading",
     [
@@ -95,6 +96,7 @@ def test_a_fork_is_what_a_start_is(made: Made, tmp_path: Path, reading: str) -> 
     assert len((tmp_path / "loaded").read_bytes()) == FEW + 1
 
 
+@pytest.mark.slow
 def test_a_module_is_forked_too(made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`python -m` looks in the folder where it is run."""
     monkeypatch.chdir(tmp_path)
@@ -103,6 +105,7 @@ def test_a_module_is_forked_too(made: Made, tmp_path: Path, monkeypatch: pytest.
     assert len((tmp_path / "loaded").read_bytes()) == FEW + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
     [
@@ -118,6 +121,7 @@ def test_what_cannot_be_forked_is_started(made: Made, tmp_path: Path, first: str
     assert len((tmp_path / "loaded").read_bytes()) > TURNS
 
 
+@pytest.mark.slow
 def test_a_program_that_reads_otherwise_is_started(made: Made, tmp_path: Path) -> None:
     """A read that does not use `sys.stdin` is not noticed: the program reads an empty input and ends."""
     _, codes = process_id_of(made(reading="for line in os.fdopen(0, closefd=False):"))

@@ -147,6 +147,7 @@ def attack(folder: Path, cases: list[Case], plan: dict[str, object]) -> None:
     folder.rename(folder.with_name(f"done-{folder.name}"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "number_of_seed"),
     [

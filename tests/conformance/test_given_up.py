@@ -28,6 +28,7 @@ def cases() -> list[Case]:
     return [case for case in load_vectors() if case.area == "v2_record" and case.op == "decode"][:60]
 
 
+@pytest.mark.slow
 def test_cases_of_a_dead_testee_are_not_sent(cases: list[Case], script: Script, tmp_path: Path) -> None:
     """After a few cases without an answer the others are `not_asked`: in lines, counts, profiles and reports."""
     connection = replace(script("time.sleep(60)", hello=V2), seconds=0.1)

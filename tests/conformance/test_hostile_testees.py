@@ -79,6 +79,7 @@ def test_garbage_on_the_socket_of_the_spawn_server() -> None:
     assert (child.returncode, stderr) == (0, b"")
 
 
+@pytest.mark.slow
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     """A second process cannot write where one writes; the line names it. When that ends, also by SIGKILL, it can."""
     code = "import time; from kafka_conformance.runner.keeping import reserved; from pathlib import Path\n"
@@ -139,6 +140,7 @@ def test_a_flood_of_lines_is_cut_short(script: Script, sandbox: Callable[..., Sa
     assert not isinstance(second, Garbled)
 
 
+@pytest.mark.slow
 def test_a_result_of_too_many_lines_is_refused(tmp_path: Path) -> None:
     """Before any of them is looked at."""
     path = result(tmp_path) / "reference" / "result.ndjson"

@@ -105,6 +105,7 @@ def test_a_full_result_is_not_replaced(
     assert [each.name for each in path.parent.iterdir()] == [results.FILE]
 
 
+@pytest.mark.slow
 def test_the_command_of_a_page_works_and_does_no_harm(run: Callable[..., Result], tmp_path: Path) -> None:
     """The printed command that repeats a case works, and keeps the full result."""
     path = tmp_path / WHOLE / "reference" / results.FILE
@@ -142,6 +143,7 @@ def test_commands_that_ask_again(of: ResultHeader, printed: str) -> None:
 CROSSED = ("cross", "reference", "--broker", "none", "--only", "writers.timestamps_with_more_digits")
 
 
+@pytest.mark.slow
 def test_a_whole_cross_run_is_not_replaced(run: Callable[..., Result], tmp_path: Path) -> None:
     """Neither where it is by default nor in a directory that is named; a part replaces a part."""
     batches = [f"b.{number}" for number in range(900)]
@@ -163,6 +165,7 @@ def test_a_whole_cross_run_is_not_replaced(run: Callable[..., Result], tmp_path:
     assert cross_results.read_cross_results(tmp_path / PART / "cross" / cross_results.FILE).header.part
 
 
+@pytest.mark.slow
 def test_reports_keep_the_full_result(run: Callable[..., Result], tmp_path: Path) -> None:
     """`report` copies results into DIR, and does not replace a full one there."""
     assert run("certify", "reference", "--only", AREA, "--report", "part").exit_code == 0
@@ -176,6 +179,7 @@ def test_reports_keep_the_full_result(run: Callable[..., Result], tmp_path: Path
     assert copied.read_bytes() == full
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("formats", ["html", "sarif,json", "markdown"])
 def test_a_page_about_more_testees_is_not_replaced(formats: str, run: Callable[..., Result], tmp_path: Path) -> None:
     """`certify` of two testees does not replace the page about three; another directory or all three work."""
@@ -193,6 +197,7 @@ def test_a_page_about_more_testees_is_not_replaced(formats: str, run: Callable[.
     assert run(*certify, "reference", *planted).exit_code == 1
 
 
+@pytest.mark.slow
 def test_reports_of_fewer_testees_replace_no_page(run: Callable[..., Result], tmp_path: Path) -> None:
     """`report` of one testee does not replace the pages about two."""
     assert run("certify", "reference", "planted:swaps-key-and-value", "--only", AREA, "--report", "part").exit_code == 1
@@ -207,6 +212,7 @@ def test_reports_of_fewer_testees_replace_no_page(run: Callable[..., Result], tm
     assert run("report", "part", "--out", "out").exit_code == 0
 
 
+@pytest.mark.slow
 def test_reports_of_part_of_a_cross_run_replace_no_page(run: Callable[..., Result], tmp_path: Path) -> None:
     """`report` of a cross run of one batch does not replace the page about two."""
     cross = ("cross", "reference", "--broker", "none", "--only", "writers.timestamps_with_more_digits")
@@ -240,6 +246,7 @@ def test_a_history_of_fewer_releases_is_refused(run: Callable[..., Result], tmp_
     check_covers_history(tmp_path / "none.json", "kafka-python", 1)
 
 
+@pytest.mark.slow
 def test_dossiers_are_kept_when_a_run_is_partial(run: Callable[..., Result], tmp_path: Path) -> None:
     """`dossier` of a part of the cases does not drop the findings of others."""
     assert run("certify", "kafka-python", "--only", "v2_headers.*", "--report", "part").exit_code == 1

@@ -51,6 +51,7 @@ def test_a_result_is_kept_without_folders() -> None:
     assert kept.lines[case.id].observation == {"kind": "crashed", "stderr": "…/site-packages/y.py failed"}
 
 
+@pytest.mark.slow
 def test_the_kept_results_hold_no_folder_of_a_machine() -> None:
     """No line of the kept results names a home, a work or a temporary folder."""
     files = kept_files(RESULTS)

@@ -34,6 +34,7 @@ def busy(processes: int) -> Iterator[None]:
             other.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 4 * (os.cpu_count() or 1)])
 @pytest.mark.parametrize(
     ("work", "sleeps", "works"),
@@ -86,6 +87,7 @@ UNTOUCHED = "import mmap; held = mmap.mmap(-1, {mib} << 20, mmap.MAP_PRIVATE | m
 BY_AND_BY = "held = []\n    while True: held.append(bytearray(1 << 20))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("takes", [TOUCHED.format(mib=2048), BY_AND_BY])
 def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
     """A process that takes more than its limit is killed, and the finding says so; the next case is answered."""
@@ -100,6 +102,7 @@ def test_memory_is_limited(takes: str, script: Script, sandbox: Make) -> None:
     assert after == ANSWERED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kept", "fresh", "exceeds"), [(0, True, True), (0, False, False), (96, True, False)])
 def test_memory_that_was_given_back_counts(
     kept: int, fresh: bool, exceeds: bool, script: Script, sandbox: Make, monkeypatch: pytest.MonkeyPatch
@@ -135,6 +138,7 @@ def test_an_allocation_that_fails_takes_no_memory(script: Script, sandbox: Make)
     assert "MemoryError" in crashed.stderr
 
 
+@pytest.mark.slow
 def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp_path: Path) -> None:
     """The memory limit of the connection applies."""
     connection = script(misbehaving(TOUCHED.format(mib=256)))
@@ -144,6 +148,7 @@ def test_the_memory_limit_is_the_connection_s(script: Script, sandbox: Make, tmp
     assert isinstance(next(sandbox(tight).ask([BAD])).observation, Exceeded)
 
 
+@pytest.mark.slow
 def test_memory_of_children_counts(script: Script, sandbox: Make) -> None:
     """The memory of a testee is that of its whole process tree."""
     child = "import time; held = bytearray(256 << 20); time.sleep(60)"
@@ -214,6 +219,7 @@ def test_a_testee_that_stands_in_line_is_not_idle(script: Script, sandbox: Make)
     assert watch.own_seconds() + watch._last.queued - watch._first.queued >= 0.1
 
 
+@pytest.mark.slow
 def test_a_hang_is_known_to_all_sandboxes_of_a_testee(script: Script, sandbox: Make) -> None:
     """A hang in a case marks the other cases of its timeout group, and no others."""
     made = sandbox(script(misbehaving("time.sleep(60)")), SHORT)

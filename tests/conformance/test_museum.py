@@ -56,6 +56,7 @@ RUN = ExhibitRun(testee="x", bad="1.0", good="2.0", outcome=["hang"], why="again
 STUCK = CaseAnswer("a.b", "hang", "it fetches offset 7 again and again")
 
 
+@pytest.mark.slow
 def test_every_exhibit_names_rules_and_cases_that_exist() -> None:
     """A rule or case that was renamed would leave an exhibit without what shows it."""
     cases, rules = load_vectors(), {rule.id for group in groups() for rule in group.rules}
@@ -155,6 +156,7 @@ def exhibit_of(testee: str, version: str) -> Exhibit:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_result_is_kept_until_the_exhibit_changes(tmp_path: Path) -> None:
     """The reference has no defect, so its run is not red; the second call takes the line that is on disk."""
     started: list[str] = []
@@ -179,6 +181,7 @@ def test_a_release_that_cannot_run_is_skipped_with_the_reason(tmp_path: Path) ->
     assert "has no other releases" in result.reason
 
 
+@pytest.mark.slow
 def test_an_exhibit_whose_files_cannot_be_written_is_skipped(tmp_path: Path) -> None:
     """An error of the system ends one exhibit, not the run."""
     one = exhibit_of("reference", installed_version())

@@ -56,6 +56,7 @@ def test_corpus_shows_each_patch(name: str) -> None:
         assert name in NOT_SHOWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in JUDGED]
 )

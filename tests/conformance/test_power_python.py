@@ -88,6 +88,7 @@ def only(placed: list[Placed], line: int, mutator: str, index: int = 0) -> Place
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "mutator", "index", "status", "cases"),
     [
@@ -110,6 +111,7 @@ def test_a_mutant_has_its_status(
     assert set(result.cases[:1]) <= set(cases)
 
 
+@pytest.mark.slow
 def test_an_error_of_the_tool_is_no_result(
     runner: tuple[MutantRunner, list[Placed]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +122,7 @@ def test_an_error_of_the_tool_is_no_result(
         runs.run(only(placed, 5, "NumberReplacer").mutant)
 
 
+@pytest.mark.slow
 def test_an_equal_mutant_is_not_seen(runner: tuple[MutantRunner, list[Placed]]) -> None:
     """`number != 0` counts down from 3 as `number > 0` does."""
     runs, placed = runner
@@ -175,6 +178,7 @@ def test_sigterm_ends_the_run_and_its_forks(tmp_path: Path) -> None:
     wait_for(lambda: not any(map(running, started)))
 
 
+@pytest.mark.slow
 def test_annotations_are_no_mutants(runner: tuple[MutantRunner, list[Placed]]) -> None:
     """No code runs `int | None` of a parameter; every key is one mutant's."""
     _, placed = runner

@@ -84,6 +84,7 @@ def test_a_testee_that_skips_everything_passes_nothing() -> None:
     assert all(each.answered == 0 < each.skipped + each.required == each.asked for each in found.profiles)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NULLS)
 def test_a_null_testee_passes_nothing(name: str) -> None:
     """One that never answers, one that takes all, one that refuses all, one that skips all."""

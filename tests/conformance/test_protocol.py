@@ -180,6 +180,7 @@ def test_parsing_never_raises(line: bytes) -> None:
     assert isinstance(protocol.parse_hello(line), protocol.HelloReply | Stray)
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)

@@ -91,6 +91,7 @@ def test_rows_have_functions() -> None:
     assert [row.id for row in KIND.row] == list(ROWS)
 
 
+@pytest.mark.slow
 def test_pass_through_agrees() -> None:
     """A proxy that passes frames on has the grade PASS in each row, but for addresses that it does not replace."""
     cells = _grades("")
@@ -343,6 +344,7 @@ def test_broker_survives_garbage() -> None:
                 assert connection.recv(10) == b""
 
 
+@pytest.mark.slow
 def test_a_frame_has_to_end() -> None:
     """A proxy that sends byte after byte is given up, though none of them is late."""
     with ScriptedBroker() as broker, socket.create_server(("127.0.0.1", 0)) as server:

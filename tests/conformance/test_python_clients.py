@@ -203,6 +203,7 @@ def test_a_producer_goes_on_after_an_error(client: ModuleType, refused: Batch) -
     assert decode(client.encode(to_wire(good)))[0].records == good.records
 
 
+@pytest.mark.slow
 @both
 def test_an_error_does_not_reach_the_next_case(client: ModuleType) -> None:
     """Records before a damaged batch are delivered, then comes the error; the next case is read by a new consumer."""
@@ -233,6 +234,7 @@ def used_partitions(client: ModuleType, several: Sequence[bytes], monkeypatch: p
 all_three = pytest.mark.parametrize("client", [*CLIENTS, confluent_kafka_], ids=lambda client: client.NAME)
 
 
+@pytest.mark.slow
 @all_three
 def test_a_new_consumer_goes_on_with_another_partition(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late fetch of the consumer before, which an error ended, is not for the bytes of the next case."""
@@ -245,6 +247,7 @@ def test_a_new_consumer_goes_on_with_another_partition(client: ModuleType, monke
     assert [(later - earlier) % PARTITIONS for earlier, later in pairwise(used)] == [1] * 4
 
 
+@pytest.mark.slow
 @all_three
 def test_it_reads_more_cases_than_there_are_partitions(client: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where all partitions were used, another consumer begins again."""

@@ -38,12 +38,14 @@ def reaches(cases: dict[str, Case]) -> dict[str, CaseReach]:
     return {id_: case_reach(case) for id_, case in cases.items()}
 
 
+@pytest.mark.slow
 def test_every_case_has_a_reach_and_a_reason(reaches: dict[str, CaseReach]) -> None:
     """No case is without a reach and the source of it."""
     assert {found.reach for found in reaches.values()} == set(REACHES)
     assert [id_ for id_, found in reaches.items() if not found.reason] == []
 
 
+@pytest.mark.slow
 def test_reach_of_decode_cases_rests_on_brokers(cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
     """At most one in a hundred is predicted: the rest is recorded, measured, or follows from the bytes."""
     sources = Counter(reaches[id_].source for id_, case in cases.items() if case.op == "decode")
@@ -51,6 +53,7 @@ def test_reach_of_decode_cases_rests_on_brokers(cases: dict[str, Case], reaches:
     assert sources["recorded"] > sources["shape"]
 
 
+@pytest.mark.slow
 def test_what_producers_bring_names_the_releases(cases: dict[str, Case], reaches: dict[str, CaseReach]) -> None:
     """Reach `any_producer` names the releases that store the bytes."""
     for id_, found in reaches.items():

@@ -139,6 +139,7 @@ def test_defaults_and_the_yardstick_are_no_fail() -> None:
     assert judge_recovery(facts(before=[0]), java="withholds good records").grade == "INFO"
 
 
+@pytest.mark.slow
 def test_each_row_has_a_log_with_damage() -> None:
     """Good batches decode to the values that are expected; the damaged one does not, by the reference."""
     kind = edges.find_kind("recovery")
@@ -258,6 +259,7 @@ def test_facts_of_runs() -> None:
     assert recovery.facts_of(log, run_of(other), None).wrong == [10]
 
 
+@pytest.mark.slow
 def test_a_real_client_seeks_past_a_damaged_batch() -> None:
     """aiokafka reports the wrong checksum, has its place as position, and reads the next good batch after seeks."""
     with recovery.opened("aiokafka-client") as column:
@@ -347,6 +349,7 @@ def test_a_row_that_is_run_again_replaces_its_line(tmp_path: Path) -> None:
     assert path.read_bytes() == broken
 
 
+@pytest.mark.slow
 def test_kept_results_have_every_row_and_a_cause_for_each_defect() -> None:
     """Each client has all cells; Kafka's own consumer has no defect; others have a reviewed cause for each."""
     results = edges.edge_results(KEPT)["recovery"]

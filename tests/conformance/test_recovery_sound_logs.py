@@ -20,6 +20,7 @@ def verdict_of(log: DamagedLog, records: Mapping[int, bytes] | list[tuple[int, b
     return judge_recovery(recovery.facts_of(log, run, None), readable=log.readable, hostile=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", SOUND_LOGS)
 def test_what_is_expected_passes(row: str) -> None:
     """Each record of the log at or after the position, once and in order, is right, and no other answer is."""

@@ -57,6 +57,7 @@ def outcome(cases: list[Case], when: str, script: Script, tmp_path: Path) -> tup
     return done, bad, note.stat().st_size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "expected", "sent"),
     [
@@ -81,6 +82,7 @@ def test_a_hang_counts_if_it_happens_again(
     assert done.footer.repeated == (when != "[]")
 
 
+@pytest.mark.slow
 def test_a_hang_that_comes_and_goes_is_flaky(cases: list[Case], script: Script, tmp_path: Path) -> None:
     """An outcome that varies between lone repeats is `flaky`: listed, and no finding."""
     done, bad, _ = outcome(cases, "[0, 1, 3]", script, tmp_path)
@@ -128,6 +130,7 @@ def test_memory_of_a_lone_process_is_not_doubted(observation: Observation, repea
     assert needs_repeat(TimedObservation(observation, 1.0, 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "known", "kept", "expected"),
     [
@@ -162,6 +165,7 @@ def test_no_heavy_case_is_endless() -> None:
 ANOTHER_THREAD = "import threading; threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "lone"), [("", True), (f"{ANOTHER_THREAD}\n", False)])
 def test_a_process_with_threads_is_not_lone(
     before: str, lone: bool, cases: list[Case], script: Script, sandbox: Make
@@ -234,6 +238,7 @@ def test_ten_runs_under_load_have_the_same_outcomes(name: str, tmp_path: Path) -
     assert varying_cases(runs.outcomes) == {}
 
 
+@pytest.mark.slow
 def test_the_command_compares_runs(tmp_path: Path) -> None:
     """`python -m benchmarks.same_verdicts` runs a testee several times, and says that nothing differs."""
     root = Path(__file__).parents[2]
@@ -243,6 +248,7 @@ def test_the_command_compares_runs(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "reference: 2 runs, no outcome differs\n")
 
 
+@pytest.mark.slow
 def test_memory_is_repeated_too(cases: list[Case], script: Script, tmp_path: Path) -> None:
     """Memory that is taken once only is no finding; memory that is taken each time counts."""
     note, (once, always) = tmp_path / "note", (cases[2].input, cases[5].input)

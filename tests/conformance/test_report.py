@@ -192,6 +192,7 @@ def whole_run(whole: list[Case], outcomes: Mapping[str, Outcome], *declared: Dev
     return summary.make(done, whole, declared, Path("somewhere/result.ndjson"))
 
 
+@pytest.mark.slow
 def test_a_good_run_says_so(whole: list[Case]) -> None:
     """A run without findings is certified, and shows its table."""
     text = plain(whole_run(whole, {}))
@@ -205,6 +206,7 @@ def test_a_good_run_says_so(whole: list[Case]) -> None:
 GZIP = "gzip.several_members[in-a-value]"
 
 
+@pytest.mark.slow
 def test_ten_lines_say_the_essential(whole: list[Case]) -> None:
     """Title, profiles, certificate, causes, and the next step."""
     file = io.StringIO()

@@ -49,6 +49,7 @@ def plan(connection: ConnectionSpec, sent: Sequence[Case], folder: Path, **more:
     return RunPlan(connection=connection, cases=sent, corpus="c", path=folder / "result.ndjson", **more)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_every_case_is_in_the_result(jobs: int, script: Script, tmp_path: Path) -> None:
     """A run has a header, one line for each case, and a footer that counts and seals them."""
@@ -185,6 +186,7 @@ def cut_after(path: Path, lines: int, torn: bytes = b"") -> None:
     path.write_bytes(b"".join(kept) + torn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("torn", [b"", b'{"case":"many.c0', b'{"case":"many.c012","outcome":"agree"'])
 def test_an_incomplete_result_is_resumed(torn: bytes, script: Script, tmp_path: Path) -> None:
     """A result without a footer is incomplete; a resumed run sends the missing cases, and the case of a torn line."""
@@ -217,6 +219,7 @@ def test_resuming_without_a_result_starts_one(script: Script, tmp_path: Path) ->
     assert len(run(plan(script(REPLY), cases(5), tmp_path, resume=True)).lines) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "said"),
     [({"corpus": "another"}, "corpus"), ({"only": ("many",)}, "selection"), ({"connection": "other"}, "testee")],
@@ -291,6 +294,7 @@ def test_kill_9_loses_nothing(script: Script, tmp_path: Path, gone: Callable[[in
     assert all(map(gone, started))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_before_its_first_answer_is_incomplete(script: Script, tmp_path: Path) -> None:
     """Skipped cases are on disk at once; without another answer there is no footer, and a resume sends the others."""
     written = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=0)
@@ -318,6 +322,7 @@ def test_a_run_that_is_stopped_before_its_first_answer_is_incomplete(script: Scr
     assert (done.complete, done.counts()["agree"]) == (True, 3)
 
 
+@pytest.mark.slow
 def test_an_interrupt_keeps_what_was_earned(script: Script, tmp_path: Path) -> None:
     """Ctrl-C stops a run within moments, with what was judged on disk and nothing made up."""
     path = tmp_path / "result.ndjson"

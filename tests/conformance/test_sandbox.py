@@ -27,6 +27,7 @@ def test_questions_are_answered(script: Script, sandbox: Make) -> None:
     assert (made.tally.starts, made.tally.strays) == (1, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "expected"),
     [
@@ -48,6 +49,7 @@ def test_a_crash_is_observed(what: str, expected: Crashed, script: Script, sandb
     assert crashed.deaths == 2
 
 
+@pytest.mark.slow
 def test_a_hang_is_observed(script: Script, sandbox: Make) -> None:
     """No answer within the limit is Hung; the next case is answered."""
     made = sandbox(script(misbehaving("time.sleep(60)")), SHORT)
@@ -69,6 +71,7 @@ def test_a_deadlock_reported_by_go_is_a_hang(script: Script, sandbox: Make) -> N
     assert hung.deaths == 2
 
 
+@pytest.mark.slow
 def test_a_busy_loop_hangs_too(script: Script, sandbox: Make) -> None:
     """A process that works for ever is not taken for one that waits for the processor."""
     made = sandbox(script(misbehaving("\n    while True: pass")), SHORT)
@@ -88,6 +91,7 @@ def test_stray_lines_do_not_matter(script: Script, sandbox: Make) -> None:
     assert made.tally.first_stray == "DEBUG"
 
 
+@pytest.mark.slow
 def test_lines_instead_of_a_reply_are_garbage(script: Script, sandbox: Make) -> None:
     """Something that is printed in place of a reply is Garbled, not Hung."""
     made = sandbox(script(misbehaving("print('what?'); sys.stdout.flush(); continue")), SHORT)
@@ -128,6 +132,7 @@ def test_printing_without_reading_does_not_block(script: Script, sandbox: Make) 
     assert [answer.observation for answer in answers] == [ANSWERED] * 16
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_is_a_crash(script: Script, sandbox: Make) -> None:
     """A process that closes its standard output and lives on is Crashed, and ended."""
     made = sandbox(script(misbehaving("os.close(1); time.sleep(60)")))
@@ -138,6 +143,7 @@ def test_a_closed_standard_output_is_a_crash(script: Script, sandbox: Make) -> N
     assert next(made.ask([FINE])).observation == ANSWERED
 
 
+@pytest.mark.slow
 def test_children_of_a_testee_are_ended_with_it(
     script: Script, sandbox: Make, tmp_path: Path, gone: Callable[[int], bool]
 ) -> None:
@@ -188,6 +194,7 @@ def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path)
     assert [answer.observation for answer in made.ask([FINE] * 8)] == [ANSWERED] * 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hello", ["", "many=True"])
 @pytest.mark.parametrize(
     ("what", "kind"),
@@ -241,6 +248,7 @@ def test_calibration_keeps_the_process_fresh(script: Script, sandbox: Make) -> N
     assert made.tally.starts == 1
 
 
+@pytest.mark.slow
 def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -> None:
     """A testee that drops input which arrives before its reply gets its requests one by one."""
     made = sandbox(script("time.sleep(0.05)\nos.read(0, 65536) if select.select([0], [], [], 0)[0] else None\n" + REPLY,
@@ -250,6 +258,7 @@ def test_lines_that_a_testee_loses_are_no_hangs(script: Script, sandbox: Make) -
     assert made.tally.starts == 2
 
 
+@pytest.mark.slow
 def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) -> None:
     """After a few requests without any answer the rest are not sent."""
     made = sandbox(script("pass"))
@@ -262,6 +271,7 @@ def test_a_testee_that_never_answers_is_given_up(script: Script, sandbox: Make) 
     assert other == NotSent(NOT_SENT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "hello", "said"),
     [
@@ -279,6 +289,7 @@ def test_no_hello_is_no_run(setup: str, hello: str, said: str, script: Script, s
 SOON_GIVEN_UP = 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setup", "said"),
     [
@@ -301,6 +312,7 @@ def test_a_testee_without_hello_is_given_up_at_once(setup: str, said: str, scrip
     assert str(raised.value).isprintable()
 
 
+@pytest.mark.slow
 def test_loading_code_is_no_silence(script: Script, sandbox: Make) -> None:
     """A testee that works and takes memory has more time for hello than one that is silent."""
     # 64 MiB for each second of CPU time, on any machine.

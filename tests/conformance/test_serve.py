@@ -161,6 +161,7 @@ def test_encode_errors_are_replies() -> None:
     assert reply["error"]["kind"] == "unsupported_magic"
 
 
+@pytest.mark.slow
 def test_as_a_program(named: dict[str, Case]) -> None:
     """`kafkaproof testee reference` answers line by line, before its input ends."""
     command = [sys.executable, "-m", "kafkaproof", "testee", "reference"]

@@ -38,6 +38,7 @@ def skipped(id_: str, reason: str) -> ResultLine:
     return result_line(case, judge(case, observation), observation_summary(observation), 0.0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.timeout(120)  # a whole result is graded twice
 def test_skipping_what_fails_passes_no_profile(name: str) -> None:
@@ -52,6 +53,7 @@ def test_skipping_what_fails_passes_no_profile(name: str) -> None:
     assert {each.profile for each in readers if each.grade == "pass" != before[each.profile]} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEPT)
 def test_known_testees_skip_for_reasons(name: str) -> None:
     """Every skip of a kept result is beyond a limit of the list, and no answer contradicts it."""
@@ -62,6 +64,7 @@ def test_known_testees_skip_for_reasons(name: str) -> None:
     assert contradicted_skips(done.lines, by_id()) == frozenset()
 
 
+@pytest.mark.slow
 def test_a_limit_that_other_answers_lack_counts_as_missing() -> None:
     """A writer that skips some cases beyond a limit and does others leaves its profile incomplete."""
     done = kept("reference-0.1.0")

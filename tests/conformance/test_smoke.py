@@ -32,6 +32,7 @@ def checks(connection: ConnectionSpec) -> dict[str, SmokeCheck]:
     return {check.name: check for check in smoke(connection)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reference", "kafka-python", "aiokafka", "planted:prints-stray-lines"])
 def test_sound_adapters_pass(name: str) -> None:
     """Adapters that are sound pass every check, prints on standard output tolerated."""
@@ -42,6 +43,7 @@ def test_sound_adapters_pass(name: str) -> None:
     assert ("DEBUG" in made["standard output"].note) == (name == "planted:prints-stray-lines")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "failing"),
     [

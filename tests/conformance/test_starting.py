@@ -83,6 +83,7 @@ def spawned(server: ServerProcess) -> SpawnedProcess:
     return child
 
 
+@pytest.mark.slow
 def test_spawned_children_serve(server: ServerProcess) -> None:
     """Each child is a process of its own in a group of its own, and speaks the protocol over its own pipes."""
     first, second = server.spawn(), server.spawn()
@@ -153,6 +154,7 @@ def test_limits_hold_for_spawned_processes() -> None:
     server.close()
 
 
+@pytest.mark.slow
 def test_the_first_start_forks_nothing(starter: Starter) -> None:
     """A testee that never falls is started once, as a command; from the second start on it is forked."""
     first, second = starter.start("1"), starter.start("2")
@@ -181,6 +183,7 @@ def test_a_command_has_spares_after_a_few_starts() -> None:
     assert all(spare.stdout.closed for spare in spares)
 
 
+@pytest.mark.slow
 def test_a_dead_server_is_replaced_by_another(starter: Starter) -> None:
     """A testee can kill its server; the next one is no child of the runner for that."""
     processes = [starter.start("1"), starter.start("2")]
@@ -193,6 +196,7 @@ def test_a_dead_server_is_replaced_by_another(starter: Starter) -> None:
     assert [end(process, signal.SIGKILL) for process in processes] == [-signal.SIGKILL] * 3
 
 
+@pytest.mark.slow
 def test_the_server_ends_with_its_last_user(starter: Starter) -> None:
     """A server is kept while one sandbox uses it, and ended after the last."""
     for number in ("1", "2"):
@@ -250,6 +254,7 @@ def spinning() -> bytes:
     return protocol.request_line(protocol.DecodeRequest(id="1", data=encode(batch)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "starts"), [("command", 1), ("command", FEW + 2), ("planted", 2)])
 def test_a_testee_ends_with_a_runner_that_is_killed(kind: str, starts: int) -> None:
     """When the runner is killed by a signal that cannot be caught, a testee in an endless loop is killed at once."""

@@ -30,6 +30,7 @@ def observed(testee: str, count: int = 100) -> list[dict[str, object]]:
     return rows
 
 
+@pytest.mark.slow
 def test_the_reference_agrees_with_itself() -> None:
     """Each case has one row, in its order, and the reference is right in all of them."""
     rows = observed("reference")
@@ -50,6 +51,7 @@ def test_a_testee_that_crashes_is_observed() -> None:
     assert observed(testee) == rows
 
 
+@pytest.mark.slow
 def test_what_is_wrong_alike_has_one_answer() -> None:
     """The hash of an answer is that of the data: the same for equal data, another for other data."""
     right, wrong = observed("reference", 40), observed("direct:kafka_fuzz.planted_bugs.testees.swaps_key_and_value", 40)

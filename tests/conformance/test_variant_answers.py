@@ -39,6 +39,7 @@ def run(folder: Path, testee: str, *more: str) -> dict[str, object]:
     return document
 
 
+@pytest.mark.slow
 def test_the_reference_answers_variants_alike(tmp_path: Path) -> None:
     """A codec answers a variant as its case; the seed is in the result, and repeats the variants."""
     run(tmp_path, "reference", "--seed", "abc")
@@ -50,6 +51,7 @@ def test_the_reference_answers_variants_alike(tmp_path: Path) -> None:
     assert footer.variants.sent == 40
 
 
+@pytest.mark.slow
 def test_a_table_of_answers_certifies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A testee that knows the corpus by heart has no finding, and fails by its variants; exit code 1."""
     (tmp_path / "learned.py").write_text(LEARNED, encoding="utf-8")

@@ -58,6 +58,7 @@ def chosen() -> list[Case]:
     return [case for case in cases if case.area == "v2_record" and case.expect.verdict == "invalid"][:4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "seen", "known_variation", "expected"),
     [
@@ -156,6 +157,7 @@ def test_runs_are_recorded() -> None:
     assert msgspec.toml.decode(table_text(added), type=VaryingTable).testee == added
 
 
+@pytest.mark.slow
 def test_a_measurement_goes_on_in_its_folder(tmp_path: Path) -> None:
     """Runs that are complete in the folder are read; an incomplete one goes on; what is recorded counts once."""
     cases = [case for case in load_vectors() if case.area == "varint"][:12]
@@ -175,6 +177,7 @@ def test_a_measurement_goes_on_in_its_folder(tmp_path: Path) -> None:
         run_under_load(["reference"], other)
 
 
+@pytest.mark.slow
 def test_a_recorded_run_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recording puts the result files aside, so that no run is added twice."""
     cases = [case for case in load_vectors() if case.area == "varint"][:3]
@@ -202,6 +205,7 @@ def test_known_variation_is_no_difference() -> None:
     assert newer.outcomes == seen
 
 
+@pytest.mark.slow
 def test_runs_at_the_same_time_read_the_tables() -> None:
     """msgspec crashed the process where two threads met the type of a table for the first time."""
     done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False)

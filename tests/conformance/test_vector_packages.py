@@ -44,6 +44,8 @@ from kafka_corpus.vectors import corpus_hash, load_vectors
 from kafka_fuzz.mutate.dictionary import dictionary_text
 from kafkaproof.commands.corpus import corpus
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = PackageNames()
 LANGUAGES: tuple[Ecosystem, ...] = ("go", "cargo", "npm", "maven", "pypi")
@@ -258,7 +260,6 @@ for name in ECOSYSTEMS:
 """
 
 
-@pytest.mark.slow
 def test_is_deterministic(tmp_path: Path) -> None:
     """Another process with another hash seed, folder and time zone gives the same bytes."""
     env = os.environ | {"PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "C"}

@@ -31,6 +31,7 @@ def test_there_are_enough() -> None:
     assert len(CASES) >= LEAST
 
 
+@pytest.mark.slow
 def test_every_area_is_there() -> None:
     """Every module of cases has its vectors, and every area its module."""
     assert AREAS

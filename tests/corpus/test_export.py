@@ -35,6 +35,7 @@ def snippet(folder: Path, language: str) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_is_complete(folder: Path) -> None:
     """Vectors of every area, manifest, schema, page and licence are there, and nothing else."""
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
@@ -43,6 +44,7 @@ def test_is_complete(folder: Path) -> None:
     assert len(names) > len(plain)
 
 
+@pytest.mark.slow
 def test_plain_json_is_enough(folder: Path) -> None:
     """A JSON parser, base64 and SHA-256 read and verify the whole export."""
     manifest = json.loads((folder / "MANIFEST.json").read_text(encoding="utf-8"))
@@ -66,6 +68,7 @@ def test_plain_json_is_enough(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_python_example(folder: Path) -> None:
     """The page's example runs as it stands, without any installed package, and reads every case."""
     command = [sys.executable, "-I", "-S", "-c", snippet(folder, "python")]
@@ -111,6 +114,7 @@ def test_is_deterministic(folder: Path, tmp_path: Path) -> None:
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.slow
 def test_check(tmp_path: Path) -> None:
     """`--check` finds files that are missing, changed or left over; another export corrects them."""
     export.export(tmp_path)
@@ -135,6 +139,7 @@ def test_input_paths_differ() -> None:
     assert len(set(paths)) == len(paths)
 
 
+@pytest.mark.slow
 def test_licence_is_ours() -> None:
     """The licence in the package is the one at the root of the checkout."""
     root = Path(__file__).resolve().parents[2] / "LICENSE"

@@ -35,6 +35,7 @@ def test_parameters_make_cases() -> None:
     assert [len(each.input) for each in made if isinstance(each.input, bytes)] == [17, 99]
 
 
+@pytest.mark.slow
 def test_duplicate_id_is_refused() -> None:
     """A second function with the module and name of a case cannot be registered."""
     known = next(made for made in all_cases() if "[" not in made.id)
@@ -65,6 +66,7 @@ def test_missing_rule_is_refused() -> None:
         case()(broken)
 
 
+@pytest.mark.slow
 def test_all_cases_are_sorted() -> None:
     """The registry gives every case once, in the order of ids."""
     ids = [made.id for made in all_cases()]

@@ -20,6 +20,7 @@ def cases() -> dict[str, Case]:
     return {case.id: case for case in load_vectors(ops=CODEC_OPS)}
 
 
+@pytest.mark.slow
 @given(seed=st.text(max_size=20), count=st.integers(0, 60))
 def test_one_seed_gives_one_set(cases: dict[str, Case], seed: str, count: int) -> None:
     """The same seed gives the same variants, as many as requested, each of another case."""
@@ -30,6 +31,7 @@ def test_one_seed_gives_one_set(cases: dict[str, Case], seed: str, count: int) -
     assert all(is_variant(case.id) and case_of(case.id) in cases for case in found)
 
 
+@pytest.mark.slow
 def test_seeds_differ(cases: dict[str, Case]) -> None:
     """Another seed gives other bytes for the same case."""
     one, other = (
@@ -41,6 +43,7 @@ def test_seeds_differ(cases: dict[str, Case]) -> None:
     assert len(same) < len(one) / 100
 
 
+@pytest.mark.slow
 def test_the_reference_answers_variants_as_their_cases(cases: dict[str, Case]) -> None:
     """A variant is valid or broken as its case is, in the same place; a valid one has as many records."""
     found = variants(list(cases.values()), "any", len(cases))
@@ -68,6 +71,7 @@ def refusal(case: Case) -> tuple[object, ...]:
     return caught.value.kind, caught.value.rule, caught.value.offset
 
 
+@pytest.mark.slow
 def test_most_cases_have_variants(cases: dict[str, Case]) -> None:
     """Valid, broken and written cases of each format have variants, so that a table of answers is found out."""
     found = variants(list(cases.values()), "any", len(cases))

@@ -48,6 +48,7 @@ def test_bench() -> None:
         }
 
 
+@pytest.mark.slow
 def test_buckets_of_inputs_without_a_known_fault() -> None:
     """Faults that break one rule share a bucket, and rules have different buckets, independent of the mutator."""
     rng, taken = Random(1), Outcome("t", "accepts_invalid", "error", fault="a", why="expected malformed, got 1 batch")
@@ -74,6 +75,7 @@ def test_buckets_of_wrong_data_have_the_difference() -> None:
     assert bucket_of(mutant, Outcome("t", "hang", function="t.loop")) == "t|hang||t.loop"
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_there() -> None:
     """A repeat that ends without a result is an error, never a zero in a table."""
     with pytest.raises(CannotMeasure, match="no-such-target"):

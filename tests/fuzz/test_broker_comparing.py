@@ -148,6 +148,7 @@ def test_a_change_is_had_without_its_neighbours(position: str, left: slice) -> N
     assert without_neighbours(mutant(b"".join(three), position)).data == b"".join(three[left])
 
 
+@pytest.mark.slow
 def test_most_payloads_reach_the_records() -> None:
     """A fifth is taken, and many rules have their say."""
     payloads = Payloads(Random(5), corpus_seeds(), magics=(2,))

@@ -43,6 +43,7 @@ def test_a_campaign(tmp_path: Path) -> None:
     assert {key for each in read_log(tmp_path) for key in each.new_findings} == {find.key for find in found}
 
 
+@pytest.mark.slow
 def test_a_round_that_is_too_short_for_its_preparations(tmp_path: Path) -> None:
     """On a slow machine, or with little time for many targets, every round runs some inputs all the same."""
     command = round_command(RoundPlan("append", tmp_path, cpu_seconds=0.001))
@@ -138,6 +139,7 @@ def test_nothing_executed(tmp_path: Path) -> None:
     assert all(report.failure for report in read_log(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", [["--targets", "no-such"], ["--targets", ","], ["--seconds", "0"]])
 def test_usage(wrong: list[str], tmp_path: Path) -> None:
     """Wrong options are refused at once: exit code 2, and no folder."""

@@ -3,6 +3,8 @@
 from random import Random
 from typing import get_args
 
+import pytest
+
 from kafka_fuzz.mutate import mutate, own_seeds
 from kafka_fuzz.mutate.entries import parts_of
 from kafka_fuzz.mutate.faults import FAULTS
@@ -10,6 +12,7 @@ from kafka_fuzz.mutate.model import reachable
 from kafka_fuzz.mutate.mutant import POSITIONS, Nesting, entry_position
 
 
+@pytest.mark.slow
 def test_model_reaches_what_is_reachable() -> None:
     """Every mutant of `model` is in a reachable cell, and all faults occur."""
     rng = Random(4)

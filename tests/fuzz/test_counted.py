@@ -75,12 +75,14 @@ def test_testees_that_write(tmp_path: Path) -> None:
     assert {find.outcome.target for find in findings} == {"planted:writes-seconds"}
 
 
+@pytest.mark.slow
 def test_a_testee_that_does_not_start(tmp_path: Path) -> None:
     """A vector with a gap would be another one, so the round fails."""
     for report in rounds(tmp_path, "differential:process:true,reference", 256):
         assert "did not say hello" in report.failure
 
 
+@pytest.mark.slow
 def test_the_loop_is_what_stays_on_the_stack() -> None:
     """A hang is identified by the function that loops, not by the function that was running when it was stopped."""
     loop = LoopFinder((__name__,))

@@ -79,6 +79,7 @@ def test_fields_left_out_are_no_difference() -> None:
         assert judge.grade(prepared, CodecAnswer(batches=batches)).kind == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["crashes-on-a-tenth", "panics"])
 def test_the_guilty_input(name: str) -> None:
     """Of a batch that crashes a testee, exactly the inputs that crash it are charged; the others have answers."""
@@ -137,6 +138,7 @@ def test_amplification(tmp_path: Path) -> None:
     testees.close()
 
 
+@pytest.mark.slow
 def test_a_session() -> None:
     """The reference has no findings, a wrong codec has some; every combination of answers is new once."""
     session, judged = run(["reference", "planted:ignores-crc"], 400)
@@ -149,6 +151,7 @@ def test_a_session() -> None:
     assert ("refused", "accepts_invalid") in {judgement.outcome_tuple for judgement in judged}
 
 
+@pytest.mark.slow
 def test_what_is_not_announced() -> None:
     """A testee that announces v2 only is not sent the rest, and that is no difference."""
     _, judged = run(["planted:skip-all", "reference"], 60)
@@ -156,6 +159,7 @@ def test_what_is_not_announced() -> None:
     assert not any(judgement.outcomes for judgement in judged)
 
 
+@pytest.mark.slow
 def test_no_testee_runs() -> None:
     """Where no testee starts, that is said; where one does, the others are named."""
     broken = f"process:{sys.executable} -c pass"
@@ -165,6 +169,7 @@ def test_no_testee_runs() -> None:
         assert list(session.cannot_run) == [broken]
 
 
+@pytest.mark.slow
 def test_who_is_named_has_to_run(tmp_path: Path) -> None:
     """A named testee that got no input is a failure of the round; for "all" it is only reported."""
     broken = f"process:{sys.executable} -c pass"
@@ -261,6 +266,7 @@ def test_a_round(tmp_path: Path) -> None:
     assert all(read_fallen(tmp_path)[name] for name in read_fallen(tmp_path) if "headers" in name)
 
 
+@pytest.mark.slow
 def test_known_testees() -> None:
     """`differential` alone means all known testees that are ready, and not the reference."""
     assert "kafka-python" in plan.testees_in("differential")

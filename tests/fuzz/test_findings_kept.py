@@ -26,6 +26,7 @@ ANYWHERE = {"leaked_exception", "memory", "hang", "crash", "amplification"}
 OF_CODECS = {"wrong_data", "accepts_invalid", "rejects_valid"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a dozen campaigns, each of processes that crash or hang
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 @pytest.mark.parametrize("name", NAMES)
@@ -136,6 +137,7 @@ print(json.dumps([made.restarts, made.failure, made.box.progress().executions]))
 """
 
 
+@pytest.mark.slow
 def test_a_round_survives_ticks_at_any_moment(tmp_path: Path) -> None:
     """A tick that comes when an input is just over ends no round."""
     pytest.importorskip("aiokafka")

@@ -23,6 +23,8 @@ from kafka_fuzz.targets.outcome import Outcome
 from kafka_fuzz.triage.night import Night, Point, read_night
 from kafkaproof.commands.fuzz import fuzz
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 REPLAYS = [
     ReplayResult(TARGET, "one that hangs", f"{TARGET}|hang||", gone=False),

@@ -239,6 +239,7 @@ def test_replays_that_end_their_process() -> None:
     assert [replay_timeout(rule).state for rule in rules] == ["not replayed", "still there", "not replayed"]
 
 
+@pytest.mark.slow
 def test_findings_that_cannot_be_replayed(tmp_path: Path) -> None:
     """For an unknown release, or if the harness fails, the result has the reason, and no finding is gone."""
     rule = KnownFinding(id="b", testee="broker:9.9.9", keys=("broker:9.9.9|*",), reproducer=ReplayInput(hex="00"))

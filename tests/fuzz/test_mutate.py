@@ -201,6 +201,7 @@ def test_entry_before_a_fault_may_be_odd() -> None:
     assert len({mutant.labels[-1] for mutant in made}) > 20
 
 
+@pytest.mark.slow
 def test_what_led_a_reader_astray_comes_again() -> None:
     """A deck prefers a fault that was misread before, in `fixup`, too; errors and pairs do not change the deck."""
     deck = Deck()

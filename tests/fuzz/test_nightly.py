@@ -255,6 +255,7 @@ def test_an_altered_cache_ends_the_job(night: Night, tmp_path: Path) -> None:
         assert job.kept == {}
 
 
+@pytest.mark.slow
 def test_a_public_key_alone(tmp_path: Path) -> None:
     """With a recipient and no identity the folder is sealed; without both, counts are all that leaves the machine."""
     job = Night(tmp_path / "public", variables={"FUZZ_RECIPIENT": PUBLIC})

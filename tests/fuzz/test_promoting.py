@@ -264,6 +264,7 @@ def case_of(name: str, op: Op, given: Question, expect: Expectation) -> Case:
     return Case(id=f"found.{name}", title=name, rules=("HDR-01",), area="found", op=op, input=given, expect=expect)
 
 
+@pytest.mark.slow
 def test_whatever_another_client_does_is_recorded(tmp_path: Path) -> None:
     """One that is silent over a case, dies over the next and cannot write has an answer to each."""
     ids = compiled(tmp_path, b"plain", b"hang", b"die")

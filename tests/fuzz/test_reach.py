@@ -93,6 +93,7 @@ def test_target_in_process_decodes_fetched_bytes(tmp_path: Path) -> None:
     assert not shows(replace_outcome(kept(tmp_path, SOUND), refuses), ReachResult(kept="rewritten"), rewritten)
 
 
+@pytest.mark.slow
 def test_testee_decodes_fetched_bytes(tmp_path: Path) -> None:
     """The testee is started, and its outcome for the rewritten records is compared with that for the input."""
     name = "planted:swaps-key-and-value"

@@ -131,6 +131,7 @@ def test_a_wrong_count_stays_wrong_if_it_matters() -> None:
     assert len(small) <= BATCH_V2.size + 7
 
 
+@pytest.mark.slow
 def test_findings_keep_their_verdicts() -> None:
     """Shrinking a finding keeps the outcome of the target and the verdict of the reference."""
     target = replace(TARGETS[TARGET](), limit=SHORT_SECONDS)
@@ -237,6 +238,7 @@ def test_what_is_not_shown_is_an_error() -> None:
         shrink(b"anything", lambda _: False)
 
 
+@pytest.mark.slow
 def test_minimise_writes_the_smallest_input(tmp_path: Path) -> None:
     """The command writes 34 bytes for the file of 600, and says so."""
     path = tmp_path / "found.bin"
@@ -247,6 +249,7 @@ def test_minimise_writes_the_smallest_input(tmp_path: Path) -> None:
     assert len((tmp_path / "found.bin.min").read_bytes()) == 34
 
 
+@pytest.mark.slow
 def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
     """An input that everybody reads right, and a target that does not exist, are one clear error each."""
     path = tmp_path / "fine.bin"
@@ -256,6 +259,7 @@ def test_minimise_refuses_what_shows_nothing(tmp_path: Path) -> None:
     assert CliRunner().invoke(fuzz, ["minimise", "no such find", "--target", TARGET]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_finding_of_a_testee_process_is_shrunk() -> None:
     """A finding in a program that speaks the protocol is shrunk over the pipe, many candidates at a time."""
     with open_executor("planted:ignores_crc", ["reference"]) as who:
@@ -325,6 +329,7 @@ def test_a_worker_that_never_answers_is_not_waited_for(tmp_path: Path, monkeypat
             who.shrink(b"any", budget=Budget(1, 0.0))
 
 
+@pytest.mark.slow
 def test_a_target_that_cannot_be_imported_says_so() -> None:
     """It has no version, and is no target."""
     with pytest.raises(NoTarget, match="no-such-target"), open_executor("no-such-target"):

@@ -82,6 +82,7 @@ def test_stall_of_the_machine_is_no_finding(slow: int, kinds: list[str]) -> None
     assert len(runs) == 3
 
 
+@pytest.mark.slow
 def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
     """An exception in a finalizer goes nowhere, so the guard waits until it is over, and rings then."""
 
@@ -100,6 +101,7 @@ def test_what_the_interpreter_calls_by_itself_is_not_ended() -> None:
         guard(0.05).call(block)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is counted in KiB there")
 def test_amplification() -> None:
     """A small input that makes the process grow far beyond the input's size is a finding."""

@@ -76,6 +76,7 @@ def triaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_findings_are_shrunk_and_drafted(triaged: Path) -> None:
     """Each finding has its smallest input, a page that explains the bytes, and a place in the list."""
     found = read_triage(triaged)
@@ -88,6 +89,7 @@ def test_findings_are_shrunk_and_drafted(triaged: Path) -> None:
         assert find.name in (triaged / "triage" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_drafted_case_is_one(triaged: Path) -> None:
     """The drafted function runs, and gives the bytes with what the reference says of them."""
     for find in read_triage(triaged):
@@ -99,6 +101,7 @@ def test_a_drafted_case_is_one(triaged: Path) -> None:
         assert draft.expect.verdict == ("valid" if find.right == "ok" else "invalid")
 
 
+@pytest.mark.slow
 def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
     """A finding of the previous triage is known; one that the list does not have is new."""
     again = campaign(tmp_path / "tonight")
@@ -107,6 +110,7 @@ def test_nothing_is_new_the_second_night(triaged: Path, tmp_path: Path) -> None:
     assert run("triage", "--dir", again, "--against", tmp_path).exit_code == 1
 
 
+@pytest.mark.slow
 def test_what_shows_nothing_any_more_is_gone(triaged: Path, tmp_path: Path) -> None:
     """A finding of the last campaign whose input is decoded correctly now is gone, and no failure."""
     outcome = Outcome(TARGET, "accepts_invalid", fault="healed")
@@ -130,6 +134,7 @@ def test_shards_are_deduplicated(tmp_path: Path) -> None:
     assert both[outcome.key].finding.count == 3
 
 
+@pytest.mark.slow
 def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     """Keys that differ only in the fault, and whose inputs shrink to one cause, are deduplicated."""
     data = good_batches() + bytes(11) + b"\x01"  # of the size 1, which no message has
@@ -145,6 +150,7 @@ def test_faults_with_one_cause_are_one_finding(tmp_path: Path) -> None:
     assert len(find.data) < len(data)
 
 
+@pytest.mark.slow
 def test_the_last_fault_is_judged_alone(tmp_path: Path) -> None:
     """An error of the last entry is no wrong data, although an entry before it was misread."""
     cases = {case.id: case.input for case in load_vectors(ops=DECODE)}
@@ -161,6 +167,7 @@ def test_the_last_fault_is_judged_alone(tmp_path: Path) -> None:
     assert len(find.data) <= len(last)
 
 
+@pytest.mark.slow
 def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
     """A promoted find is a case of the area `found`, with its key, and is refused a second time."""
     find = read_triage(triaged)[0]
@@ -175,6 +182,7 @@ def test_promote_makes_a_case_for_good(triaged: Path, tmp_path: Path) -> None:
     assert run("promote", "no-such-find", "--dir", triaged, "--cases", tmp_path).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     """A killed triage goes on after its last shrunk finding; half a line does no harm, and the end removes the file."""
     root = campaign(tmp_path)
@@ -192,6 +200,7 @@ def test_a_killed_triage_goes_on(tmp_path: Path) -> None:
     assert read_triage(root) == first
 
 
+@pytest.mark.slow
 def test_triage_ends_when_its_time_is_over(tmp_path: Path) -> None:
     """Findings that are not shrunk by then stay as they were found, and the next triage shrinks them."""
     root = campaign(tmp_path)
@@ -235,6 +244,7 @@ def test_one_find_is_accepted(triaged: Path, tmp_path: Path) -> None:
     assert run("known", "no-such", "--dir", triaged, "--file", listed, "--reason", "why").exit_code == 2
 
 
+@pytest.mark.slow
 def test_causes_have_a_line_each(triaged: Path) -> None:
     """The report starts with one line for each cause, with the size and name of its smallest input."""
     done = run("triage", "--dir", triaged)
@@ -250,6 +260,7 @@ def night(root: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
     """Findings of the previous triage are known; a second triage of the same rounds changes nothing."""
     root = night(campaign(tmp_path))
@@ -263,6 +274,7 @@ def test_one_folder_is_kept_from_night_to_night(tmp_path: Path) -> None:
     assert {find.state for find in read_finding_list(root / PREVIOUS)} == {"new"}
 
 
+@pytest.mark.slow
 def test_finding_that_an_upgrade_fixes_is_gone(tmp_path: Path) -> None:
     """A finding of another version, or of the list, is replayed in this version; it is gone until it is back."""
     fixed = {kind: Outcome(TARGET, kind) for kind in ("wrong_data", "accepts_invalid")}
@@ -288,6 +300,7 @@ def test_finding_that_an_upgrade_fixes_is_gone(tmp_path: Path) -> None:
     assert {find.state for find in read_triage(tmp_path)} == {"new", "known"}
 
 
+@pytest.mark.slow
 def test_upgrade_that_fixes_nothing_keeps_findings_known(tmp_path: Path) -> None:
     """A finding that a new version shows, too, stays known and shrunk, and is of that version from then on."""
     root = night(campaign(tmp_path))
@@ -325,6 +338,7 @@ def test_a_smaller_input_changes_no_name() -> None:
     assert (more.key, more.name) == (first.key, first.name)
 
 
+@pytest.mark.slow
 def test_the_whole_vector_stays_in_triage(tmp_path: Path) -> None:
     """A testee's finding keeps the outcomes of its co-testees; a co-testee that cannot run is left out, and named."""
     records = tuple(Record(at, at, b"key", b"value", (Header(b"h", b"v"),)) for at in range(3))

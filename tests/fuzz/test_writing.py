@@ -50,6 +50,7 @@ def drawn(count: int) -> list[Writing]:
     return [draw(rng) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_every_value_is_drawn() -> None:
     """Within a few thousand batches every variant of every value comes, some to be written and some to be refused."""
     made = drawn(6000)
@@ -205,6 +206,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_batch_is_made_small(written: Path) -> None:
     """One record remains, with the header that gets lost and one that does not; the outcome is the same."""
     (find,) = read_findings(written)
@@ -323,6 +325,7 @@ serve(Forgetful(), sys.stdin.buffer, sys.stdout.buffer)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "kinds"), [("{3}", set()), ("range(3, 1 << 60)", {"wrong_data"})])
 def test_outcome_that_is_not_reproduced_is_no_finding(tmp_path: Path, wrong: str, kinds: set[str]) -> None:
     """Bytes of another request are no finding if a repeated request, alone, is right; if they recur, they are."""

@@ -79,6 +79,7 @@ def large_log(folder: Path, size: int = 20 << 20) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_clean_log_ends_with_0(tmp_path: Path) -> None:
     """A note is no reason to worry; totals follow the findings."""
     log = fresh_log(tmp_path)
@@ -91,6 +92,7 @@ def test_a_clean_log_ends_with_0(tmp_path: Path) -> None:
     assert "batches  50, 1,993 records; v2 gzip 5, v2 lz4 5, v2 none 30, v2 snappy 5, v2 zstd 5" in lines
 
 
+@pytest.mark.slow
 def test_findings_end_with_1_and_come_first(tmp_path: Path) -> None:
     """Worst first, each with file, byte and rule; at most thirty lines."""
     log = broken_log(tmp_path)
@@ -105,6 +107,7 @@ def test_findings_end_with_1_and_come_first(tmp_path: Path) -> None:
     assert {"kind": "unreadable", "rule": "CRC-07"}.items() <= document["logs"][0]["listed"][0].items()
 
 
+@pytest.mark.slow
 def test_many_kinds_fit_thirty_lines(tmp_path: Path) -> None:
     """However many findings of however many kinds there are."""
     for number in range(40):
@@ -139,6 +142,7 @@ def test_files_do_not_depend_on_processes(tmp_path: Path) -> None:
     assert (again.returncode, files_of(tmp_path / "out-1")) == (1, outs[0])
 
 
+@pytest.mark.slow
 def test_without_the_extra_the_report_is_the_same(tmp_path: Path) -> None:
     """Without Numba and Arrow only the tables are left out, and a line says so."""
     log, out = broken_log(tmp_path), tmp_path / "out"
@@ -157,6 +161,7 @@ def test_without_the_extra_the_report_is_the_same(tmp_path: Path) -> None:
     assert files_of(out) == whole
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_larger_log_is_read_by_the_reference(tmp_path: Path) -> None:
     """It is slower, and finds the same."""
     log = large_log(tmp_path / "large-0", 3 << 20)
@@ -166,6 +171,7 @@ def test_without_the_extra_a_larger_log_is_read_by_the_reference(tmp_path: Path)
     assert "CRC-07" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_small_log_imports_no_kernels(tmp_path: Path) -> None:
     """Compiled kernels and Arrow take longer to import than the reference takes to read a small log."""
     code = "import sys; from kafkaproof.cli import kafkaproof\n"
@@ -175,6 +181,7 @@ def test_a_small_log_imports_no_kernels(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "code", "said"),
     [
@@ -196,6 +203,7 @@ def test_nothing_to_audit_is_one_line(name: str, code: int, said: str, tmp_path:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_file_of_any_name_is_a_segment(tmp_path: Path) -> None:
     """A copied segment has no base offset; one that is no segment at all is an error."""
     log = fresh_log(tmp_path)
@@ -241,6 +249,7 @@ def test_an_unreadable_directory_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (3, f"{locked}\n")
 
 
+@pytest.mark.slow
 def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     """A directory's name may hold terminal escapes; one that is not UTF-8 could be in no report."""
     out, tmp_path = tmp_path / "out", tmp_path / "logs"
@@ -269,6 +278,7 @@ def test_names_that_are_no_text_are_escaped(tmp_path: Path) -> None:
     assert done.stderr.endswith("bad\\udcff-0: its name is not UTF-8\n")
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_gone_is_no_error(tmp_path: Path) -> None:
     """As `| head -1` ends: nothing is printed about it."""
     command = [sys.executable, "-m", "kafkaproof", "audit", str(fresh_log(tmp_path))]
@@ -303,6 +313,7 @@ def test_options_that_contradict_are_a_usage_error(options: Sequence[str], said:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["--out", "--metrics"])
 def test_an_output_inside_of_the_logs_is_a_usage_error(name: str, tmp_path: Path) -> None:
     """An audit writes nothing there, also through a link above."""
@@ -318,6 +329,7 @@ def test_an_output_inside_of_the_logs_is_a_usage_error(name: str, tmp_path: Path
     assert files_of(log) == before
 
 
+@pytest.mark.slow
 def test_an_output_of_another_audit_is_a_usage_error(tmp_path: Path) -> None:
     """One folder is one audit."""
     log, out = fresh_log(tmp_path), tmp_path / "out"
@@ -380,6 +392,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> AuditPool:
     return AuditPool(2, 1 << 30)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_replaced(pool: AuditPool, tmp_path: Path) -> None:
     """No result is lost or repeated, and their order stays."""
     items = [(number, str(tmp_path / "mark") if number == 3 else "") for number in range(12)]
@@ -388,6 +401,7 @@ def test_a_process_that_is_killed_is_replaced(pool: AuditPool, tmp_path: Path) -
     assert (tmp_path / "mark").exists()
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_each_process_ends_the_audit(pool: AuditPool) -> None:
     """After `TRIES` processes it is an error that names the segment; what came before is kept."""
     items = [(number, [SegmentFile(f"/logs/{number}.log", 1)]) for number in range(6)]
@@ -433,6 +447,7 @@ def test_printed_units_are_units_of_systemd(oneshot: bool, tmp_path: Path) -> No
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_printed_crontab_mails_findings(broken: bool, tmp_path: Path) -> None:
     """Its line is a schedule and a command that prints only what has to be mailed."""

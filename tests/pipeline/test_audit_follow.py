@@ -294,6 +294,7 @@ def test_labels_are_escaped() -> None:
     assert dict(labels)["path"] == path.replace("\n", "\\n")
 
 
+@pytest.mark.slow
 def test_an_audit_writes_metrics_without_follow(tmp_path: Path) -> None:
     """For a cron job: the numbers of one run."""
     log, path = broken_log(tmp_path), tmp_path / "audit.prom"
@@ -307,6 +308,7 @@ def test_an_audit_writes_metrics_without_follow(tmp_path: Path) -> None:
     assert read["kafkaproof_audit_segments", ()] == 5
 
 
+@pytest.mark.slow
 def test_metrics_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     """The folder may be a file; the report is printed before."""
     log = fresh_log(tmp_path)
@@ -317,6 +319,7 @@ def test_metrics_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     assert "0 errors, 0 warnings" in done.stdout
 
 
+@pytest.mark.slow
 def test_metrics_replace_only_metrics(tmp_path: Path) -> None:
     """A file of something else, a pipe and a link stay as they are."""
     log, other, pipe, link = fresh_log(tmp_path), tmp_path / "notes", tmp_path / "pipe", tmp_path / "link"
@@ -339,6 +342,7 @@ def lines_of(running: subprocess.Popen[str]) -> Iterator[str]:
     yield from running.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "broken", "code"), [(signal.SIGTERM, True, 1), (signal.SIGINT, False, 0)])
 def test_a_signal_ends_it_with_the_exit_code(
     number: signal.Signals, broken: bool, code: int, broker: Broker, tmp_path: Path

@@ -206,6 +206,7 @@ def command(*arguments: str, without: str = "") -> subprocess.CompletedProcess[s
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [("generate", "--cases", "10"), ("campaign",), ("doctor",)], ids=lambda each: each[0]
 )

@@ -32,6 +32,7 @@ def test_archive_holds_each_package_and_its_entry_points(tmp_path: Path) -> None
         assert points[group].partition(".")[0] in OURS
 
 
+@pytest.mark.slow
 def test_archive_holds_the_recipes_of_testees(tmp_path: Path) -> None:
     """Executors can build what a campaign starts, from a wheel as from a checkout."""
     prefix = "kafka_conformance/adapters/"

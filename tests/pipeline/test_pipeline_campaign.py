@@ -29,6 +29,7 @@ def shard(target: str, tmp_path: Path, *, executions: int = 64) -> Shard:
     return Shard(round_plan=plan, number=0, before=tmp_path / "nothing.parquet", known="")
 
 
+@pytest.mark.slow
 def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
     """Two that do the same shard, side by side, write the same files and count the same."""
     settings = [CampaignSettings(out=tmp_path / name, targets=("reference",), executions=64) for name in "ab"]
@@ -40,6 +41,7 @@ def test_a_shard_is_the_same_again(tmp_path: Path) -> None:
     assert one.counts["executions"] == other.counts["executions"] >= 64
 
 
+@pytest.mark.slow
 def test_what_the_harness_cannot_do_is_a_problem_of_the_shard(tmp_path: Path) -> None:
     """A target that is not there fails for good, and says so."""
     with pytest.raises(BadShard, match=r"^absent: KeyError"):

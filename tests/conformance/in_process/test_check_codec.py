@@ -53,6 +53,7 @@ def test_reference_agrees_with_the_whole_corpus() -> None:
     assert counts["agree"] == len(made.results.lines) == len(cases) - len(heavy)
 
 
+@pytest.mark.slow
 def test_plain_dicts_will_do() -> None:
     """A generator of dicts with bytes in them is a decoder; what it gave before an error is compared."""
     made = check_codec(as_dicts, only=["v2_batch", "truncation", "message_set", "FRM-*"])
@@ -231,6 +232,7 @@ def test_encoders_are_judged() -> None:
     assert made.results.counts()["lossy"] > 20
 
 
+@pytest.mark.slow
 def test_a_planted_mistake_is_caught() -> None:
     """A decoder that is wrong on purpose fails the assertion."""
     planted = next(each for each in vars(testees).values() if getattr(each, "caught_as", None) == "wrong_data")

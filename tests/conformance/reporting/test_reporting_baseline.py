@@ -15,6 +15,8 @@ from kafka_conformance.runner import results
 from kafka_conformance.runner.results import ResultFooter, ResultHeader, ResultLine, Results
 from kafkaproof.cli import kafkaproof
 
+pytestmark = pytest.mark.slow
+
 Whole = Callable[..., Path]
 
 
@@ -160,7 +162,6 @@ def test_a_baseline_of_somebody_else(whole: Whole, tmp_path: Path) -> None:
 KEPT = Path(__file__).resolve().parents[3] / "results"
 
 
-@pytest.mark.slow
 def test_changes_of_real_codecs(tmp_path: Path) -> None:
     """A page on two kept results says which profiles and causes changed, and JSON says the same."""
     names = ("kafka-python-3.0.12.ndjson", "aiokafka-0.14.0.ndjson")
@@ -219,7 +220,6 @@ def test_changes_are_text(whole: Whole, tmp_path: Path) -> None:
     assert {line.count("|") for line in page.splitlines() if line.startswith("| 🔴")} == {7}
 
 
-@pytest.mark.slow
 def test_a_long_page_is_cut(whole: Whole, tmp_path: Path) -> None:
     """A page stays within a comment's limit, whatever testees say; it says that it is cut."""
     cases = [line.case for line in results.read_results(whole("seed", "0")).lines][:40]

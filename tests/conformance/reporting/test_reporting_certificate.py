@@ -77,6 +77,7 @@ def rewrite_result(path: Path, change: Lines) -> None:
     path.write_bytes(body + msgspec.json.encode(footer) + b"\n")
 
 
+@pytest.mark.slow
 def test_a_certificate_says_what_it_is_about(issued: Path) -> None:
     """Testee and version, both hashes, the score by area, skips with their reasons, and null testees beside."""
     content = read(issued)
@@ -165,6 +166,7 @@ def test_another_result_does_not_fit(issued: Path) -> None:
     assert "result: it says" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -215,6 +217,7 @@ def test_skips_buy_nothing(whole: Whole, whole_corpus: Mapping[str, Case], tmp_p
     assert any("required cases are not answered" in reason for reason in content["reasons"])
 
 
+@pytest.mark.slow
 def test_declared_deviations_are_listed(whole: Whole, whole_corpus: Mapping[str, Case], tmp_path: Path) -> None:
     """A certificate that rests on declared deviations lists them, and holds."""
     known = tmp_path / "known.toml"

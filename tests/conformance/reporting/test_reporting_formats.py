@@ -21,11 +21,12 @@ from kafka_corpus.case import Case
 from kafka_corpus.vectors import corpus_hash
 from kafkaproof.cli import kafkaproof
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 LEVELS = {"FAIL": "error", "HOSTILE": "warning", "NON_STRICT": "note"}
 
 
-@pytest.mark.slow
 def test_certify_writes_every_format(wrong: Path) -> None:
     """Each testee has its files in its own directory; what can be said of all stands one level above."""
     own = {"result.ndjson", "summary.txt", "report.json", "report.html", "report.sarif", "junit.xml"}

@@ -25,6 +25,8 @@ from kafka_conformance.reports.summary import NULLS
 from kafka_corpus.case import Case
 from kafka_records import Batch, Record, encode
 
+pytestmark = pytest.mark.slow
+
 VOID = {"meta", "br", "input"}
 
 

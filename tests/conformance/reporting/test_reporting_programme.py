@@ -193,6 +193,7 @@ def test_age_and_corpus_end_a_certificate() -> None:
     assert programme.expiry(date.max) == date.max
 
 
+@pytest.mark.slow
 @given(st.lists(st.from_regex(r"[0-9]{1,3}(\.[0-9]{1,3}){0,2}", fullmatch=True), min_size=1, unique=True))
 def test_at_most_two_are_covered(versions: list[str]) -> None:
     """Whatever releases there are, one is current, at most one previous, and the others have expired."""
@@ -558,6 +559,7 @@ def test_a_folder_without_pages_is_not_said_to_be_clean(tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "1 page of report or dossier looked at; 0 publish too much\n")
 
 
+@pytest.mark.slow
 def test_a_report_has_no_reproducer_of_an_embargoed_cause(whole: Callable[..., Path], tmp_path: Path) -> None:
     """`report` leaves these reproducers out, and `--full` includes them."""
     loops = {"backwards.inner_message_at_the_one_before[v1-gzip]": {"outcome": "hang", "why": "no answer in 0.5 s"}}

@@ -71,6 +71,7 @@ def check(data: bytes, made: bytes, listed: str, now: datetime = NOW) -> signatu
     return signature.check_signature(data, made, signature.parse_signers(listed.encode(), "signers"), now)
 
 
+@pytest.mark.slow
 def test_a_listed_key_signs_exact_bytes(keys: dict[str, Path]) -> None:
     """A signature of ours counts, and OpenSSH itself accepts it with the same list."""
     made = signature.sign_bytes(DATA, keys["good"])
@@ -202,6 +203,7 @@ def test_no_bytes_end_with_a_traceback(data: bytes) -> None:
     assert all(entry.key_type in signature.KEY_TYPES for entry in listed)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_changed_bit_counts(data: st.DataObject, keys: dict[str, Path]) -> None:
@@ -246,6 +248,7 @@ def issued(dated: Path, tmp_path: Path) -> Path:
     return tmp_path / certificate.FILE
 
 
+@pytest.mark.slow
 def test_the_statement_is_the_first_word(issued: Path, keys: dict[str, Path], tmp_path: Path) -> None:
     """Consistent without signers; authentic with them; not more than was checked in either."""
     signers = tmp_path / "signers"
@@ -269,6 +272,7 @@ def test_the_statement_is_the_first_word(issued: Path, keys: dict[str, Path], tm
     assert document["signer"]["name"] == NAME
 
 
+@pytest.mark.slow
 def test_a_wrong_signature_is_one_line(issued: Path, keys: dict[str, Path], tmp_path: Path) -> None:
     """Without a signature, with that of another file and after a change the first line says why: exit code 1."""
     signers, beside = tmp_path / "signers", signature.signature_file(issued)
@@ -295,6 +299,7 @@ def test_a_wrong_signature_is_one_line(issued: Path, keys: dict[str, Path], tmp_
     assert f"not authentic: {beside.name}: it is no regular file" in report(*verify).stdout.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_spaces_do_not_hide_a_change(issued: Path, keys: dict[str, Path], tmp_path: Path) -> None:
     """A certificate that says the same in other bytes is consistent, and not authentic."""
     signers = tmp_path / "signers"

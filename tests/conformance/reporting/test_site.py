@@ -46,6 +46,8 @@ from kafka_conformance.runner.results import FILE, ResultFooter, ResultHeader, R
 from kafka_corpus.vectors import load_vectors
 from kafka_records.rules import all_rules, errata
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 AREAS = ("v2_headers", "errata_batches")
 
