@@ -12,13 +12,13 @@ from kafka_corpus.vectors import load_vectors
 
 @pytest.fixture
 def asked() -> list[str]:
-    """What the work below was done for."""
+    """The ids of the cases that the work below was done for."""
     return []
 
 
 @pytest.fixture
 def work(asked: list[str]) -> Callable[..., str]:
-    """Work that says what it was done for."""
+    """Work that notes the id of its case."""
 
     @once_per_case
     def named(case: Case, *, before: str = "") -> str:
