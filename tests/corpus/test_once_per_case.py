@@ -11,24 +11,24 @@ from kafka_corpus.vectors import load_vectors
 
 
 @pytest.fixture
-def asked() -> list[str]:
+def called() -> list[str]:
     """The ids of the cases that the work below was done for."""
     return []
 
 
 @pytest.fixture
-def work(asked: list[str]) -> Callable[..., str]:
+def work(called: list[str]) -> Callable[..., str]:
     """Work that notes the id of its case."""
 
     @once_per_case
     def named(case: Case, *, before: str = "") -> str:
-        asked.append(case.id)
+        called.append(case.id)
         return before + case.id
 
     return named
 
 
-def test_the_work_is_done_once(work: Callable[..., str], asked: list[str]) -> None:
+def test_the_work_is_done_once(work: Callable[..., str], called: list[str]) -> None:
     """The value of the first call is that of the next, for each case and each further argument."""
     one, two = load_vectors()[:2]
 
@@ -39,10 +39,10 @@ def test_the_work_is_done_once(work: Callable[..., str], asked: list[str]) -> No
         f"a {one.id}",
         f"a {one.id}",
     ]
-    assert asked == [one.id, two.id, one.id]
+    assert called == [one.id, two.id, one.id]
 
 
-def test_a_value_does_not_outlive_its_case(work: Callable[..., str], asked: list[str]) -> None:
+def test_a_value_does_not_outlive_its_case(work: Callable[..., str], called: list[str]) -> None:
     """A case that takes the place of one that is gone in memory does not get its value."""
     first = load_vectors()[0]
     names = [f"made.case[{number}]" for number in range(200)]
@@ -52,7 +52,7 @@ def test_a_value_does_not_outlive_its_case(work: Callable[..., str], asked: list
         gc.collect(0)
 
     assert given == names
-    assert asked == names
+    assert called == names
 
 
 def test_an_error_is_raised_each_time() -> None:
