@@ -113,24 +113,20 @@ _T = TypeVar("_T")
 def once_per_case(work: Callable[Concatenate[Case, _P], _T]) -> Callable[Concatenate[Case, _P], _T]:
     """*work*, done once for each `Case` object and its further arguments, which have to be hashable.
 
-    A value is kept for as long as its case.  Equal cases that are two objects are two cases: a comparison would take
-    longer than most of the work.
+    A value is kept for as long as its case, to which it must not refer.  All callers get the same value, so none may
+    change it.  Equal cases that are two objects are two cases: a comparison would take longer than most of the work.
     """
-    values: dict[int, dict[Any, _T]] = {}
-    living: dict[int, ref[Case]] = {}
+    kept: dict[int, tuple[ref[Case], dict[Any, _T]]] = {}
 
-    def done(case: Case, /, *args: _P.args, **named: _P.kwargs) -> _T:
-        name = id(case)
-        if name not in living:
+    def value_of(case: Case, /, *args: _P.args, **named: _P.kwargs) -> _T:
+        address = id(case)
+        if address not in kept:
+            kept[address] = ref(case, lambda _: kept.pop(address, None)), {}
+        _, values = kept[address]
+        arguments = (args, *named.items())
+        if arguments not in values:
+            values[arguments] = work(case, *args, **named)
+        return values[arguments]
 
-            def forget(_: ref[Case]) -> None:
-                del living[name], values[name]
-
-            living[name], values[name] = ref(case, forget), {}
-        known, key = values[name], (args, *named.items())
-        if key not in known:
-            known[key] = work(case, *args, **named)
-        return known[key]
-
-    update_wrapper(done, work)
-    return done
+    update_wrapper(value_of, work)
+    return value_of

@@ -65,7 +65,6 @@ def test_documented_names_are_the_api() -> None:
     assert [name for name in kafkaproof.__all__ if name not in documented] == []
 
 
-@pytest.mark.slow
 def test_codec_is_checked() -> None:
     """`check_codec` accepts the reference, and names the case that a wrong decoder gets wrong."""
     assert kafkaproof.check_codec(kafkaproof.decode, only="v2_shapes").agrees

@@ -182,7 +182,6 @@ def test_the_others_are_run(kafkaproof: Command) -> None:
     assert "exit code 1" in document["testees"][0]["error"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

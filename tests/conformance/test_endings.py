@@ -147,7 +147,6 @@ if data == b'bad':
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "kind", "times"),
     [pytest.param("time.sleep(99)", Hung, 1, marks=pytest.mark.slow), ("os._exit(3)", Crashed, PROVEN)],

@@ -152,7 +152,7 @@ def attack(folder: Path, cases: list[Case], plan: dict[str, object]) -> None:
     ("count", "number_of_seed"),
     [
         pytest.param(6, 20, id="a few"),
-        *(pytest.param(20, 21 + part, id=f"part {part}", marks=[pytest.mark.slow, LONG]) for part in range(4)),
+        *(pytest.param(20, 21 + part, id=f"part {part}", marks=LONG) for part in range(4)),
     ],
 )
 def test_hostile_testees(

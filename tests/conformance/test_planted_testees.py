@@ -20,7 +20,6 @@ JUDGED = [name for name in PLANTED_BUGS if name not in PATCHED] + PATCHED[:1]
 # Three change what Kafka's specification leaves open.  The fourth needs a v0 wrapper whose offset is not that of its
 # last message, and the corpus has none.
 NOT_SHOWN = {"slack_refused", "inner_tail_refused", "gzip_garbage_refused", "inner_offsets_of_v0_relative"}
-SLOW = {"mute", "hangs_on_lz4"}
 
 
 def certified(name: str, cases: list[Case], folder: Path) -> summary.Report:
@@ -57,9 +56,7 @@ def test_corpus_shows_each_patch(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in JUDGED]
-)
+@pytest.mark.parametrize("name", JUDGED)
 def test_severity_is_reported(name: str, corpus: list[Case], tmp_path: Path) -> None:
     """The report has the severity that the bug states; testees that ignore their input score 0."""
     made = certified(f"planted:{name}", corpus, tmp_path)

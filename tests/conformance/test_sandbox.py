@@ -194,7 +194,6 @@ def test_killed_between_questions(script: Script, sandbox: Make, tmp_path: Path)
     assert [answer.observation for answer in made.ask([FINE] * 8)] == [ANSWERED] * 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("hello", ["", "many=True"])
 @pytest.mark.parametrize(
     ("what", "kind"),

@@ -71,17 +71,17 @@ def test_what_keeps_kafkas_own_client_at_work_has_twice_the_time() -> None:
     assert others
 
     for watch in (ASLEEP, SPINS, GROWS, MUCH, CLOSE, FAST):
-        longer = time_limits.heavy_limit(0.5, MEMORY, times=time_limits.LARGE_TIMES).of(watch)
+        longer = time_limits.heavy_limit(0.5, MEMORY, factor=time_limits.LARGE_FACTOR).of(watch)
         assert longer == 2 * time_limits.heavy_limit(0.5, MEMORY).of(watch)
-    assert {(request_for(case).heavy, request_for(case).times) for case in large} == {(True, 2.0)}
-    assert {request_for(case).times for case in others} == {1.0}
+    assert {(request_for(case).heavy, request_for(case).time_factor) for case in large} == {(True, 2.0)}
+    assert {request_for(case).time_factor for case in others} == {1.0}
 
 
 def test_a_large_question_is_waited_for(sandbox: Make, script: Script) -> None:
-    """The limit of a request is that of its heaviness and of its times."""
+    """The factor multiplies the limits of a heavy request, and of no other."""
     made = sandbox(script(REPLY))
     made.hello()
-    limits = [made._limit(CaseRequest(b"", heavy=heavy, times=2.0)).seconds for heavy in (True, False)]
+    limits = [made._limit(CaseRequest(b"", heavy=heavy, time_factor=2.0)).seconds for heavy in (True, False)]
 
     assert limits == [12.0, made.seconds]
 

@@ -15,7 +15,7 @@ A heavy input, which was made to take long, gets eight seconds; the slowest answ
 A testee is stopped earlier if it holds much memory after six seconds, far more after four,
 or very much after one: it would run out of memory.  Known hangs get three seconds; answers
 in those timeout groups take less than two.  A few inputs are so large that Kafka's own client
-works over them for four seconds on an idle machine, and longer on a busy one: all get twice the time.
+works over them for four seconds on an idle machine, and longer on a busy one: their limits are doubled.
 
 On a loaded machine the threads of a garbage collector wait for a CPU in turns, while the
 other threads wait for them.  So the CPU time of all threads counts with heavy inputs, in
@@ -45,9 +45,9 @@ HEAVY_CLOSE: Final = 4.0
 HEAVY_FAST: Final = 2.0
 HEAVY_KNOWN: Final = 3.0
 
-# Cases over which Kafka's own client works for four seconds, and times what other heavy ones may take.
+# Cases over which Kafka's own client works for four seconds, and the factor on their limits.
 LARGE: Final = frozenset(("resources.flood_of_messages[v1-large]", "resources.flood_of_records[large]"))
-LARGE_TIMES: Final = 2.0
+LARGE_FACTOR: Final = 2.0
 
 # Parts of the memory that a testee may take: much for a question as stored, and for a heavy one.
 GROWN: Final = 1 / 2
@@ -106,18 +106,18 @@ def plain_limit(seconds: float, memory: int = 0, *, known: bool = False) -> Time
     return TimeLimit(seconds, seconds * spins, seconds * grows, int(memory * GROWN), together=known)
 
 
-def heavy_limit(seconds: float, memory: int = 0, *, known: bool = False, times: float = 1.0) -> TimeLimit:
-    """For a question whose input was made to take long, and that gets *times* what others get."""
-    least, most = max(HEAVY_SECONDS * times, seconds), max(HEAVY_MOST * times, seconds)
+def heavy_limit(seconds: float, memory: int = 0, *, known: bool = False, factor: float = 1.0) -> TimeLimit:
+    """For a question whose input was made to take long; *factor* multiplies the limits."""
+    least, most = max(HEAVY_SECONDS * factor, seconds), max(HEAVY_MOST * factor, seconds)
     if known:
-        least = most = max(HEAVY_KNOWN * times, seconds)
-    fast, close = HEAVY_FAST * times, min(least, HEAVY_CLOSE * times)
+        least = most = max(HEAVY_KNOWN * factor, seconds)
+    fast, close = HEAVY_FAST * factor, min(least, HEAVY_CLOSE * factor)
     return TimeLimit(least, most, most, int(memory * HEAVY_GROWN), least, fast, close, together=True)
 
 
-def heavy_times(case: Case) -> float:
-    """Times what other heavy cases may take that *case* may take."""
-    return LARGE_TIMES if case.id in LARGE else 1.0
+def time_factor(case: Case) -> float:
+    """The factor on the time limits of *case*, if it is heavy."""
+    return LARGE_FACTOR if case.id in LARGE else 1.0
 
 
 # A codec that is the first of several parameters in an id.

@@ -29,7 +29,7 @@ from kafka_conformance.judge.observation import (
     observe,
 )
 from kafka_conformance.process.child import ReadFailure
-from kafka_conformance.process.time_limits import heavy_times, may_loop, timeout_group
+from kafka_conformance.process.time_limits import may_loop, time_factor, timeout_group
 from kafka_conformance.testees import protocol
 from kafka_conformance.testees.protocol import AppendRequest, Capability, CodecReply, DecodeRequest, HelloReply, Misfit
 from kafka_corpus.case import Case, Recipe
@@ -64,7 +64,7 @@ class CaseRequest:
     Attributes:
         subject: the payload.
         heavy: may take long.
-        times: what other heavy ones may take, that many times.
+        time_factor: on the time limits, if it is heavy.
         timeout_group: the cases that share known hangs with this one.
         fresh: goes to a fresh process where one is to be had at once, since what a process did before decides
             how much memory it takes, or what is in memory that it has freed.
@@ -72,7 +72,7 @@ class CaseRequest:
 
     subject: bytes | WireBatch | AppendRequest | DecodeRequest
     heavy: bool = False
-    times: float = 1.0
+    time_factor: float = 1.0
     timeout_group: str = ""
     fresh: bool = False
 
@@ -380,7 +380,7 @@ def request_for(case: Case, *, committed: bool = False) -> CaseRequest:
     return CaseRequest(
         subject=_subject(case, committed=committed),
         heavy=is_heavy(case),
-        times=heavy_times(case),
+        time_factor=time_factor(case),
         timeout_group=timeout_group(case),
         fresh=needs_fresh_process(case),
     )

@@ -323,7 +323,7 @@ class Sandbox:
         memory = self.connection.memory if self.connection.local and not endless else 0
         known = self._learnt.hangs_over(question)
         if question.heavy:
-            return time_limits.heavy_limit(self.seconds, memory, known=known, times=question.times)
+            return time_limits.heavy_limit(self.seconds, memory, known=known, factor=question.time_factor)
         return time_limits.plain_limit(self.seconds, memory, known=known)
 
     def _hung(self, question: CaseRequest, spent: float) -> Hung:
