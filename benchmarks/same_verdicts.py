@@ -43,7 +43,7 @@ SPIN: Final = "while True: pass"
 TABLE: Final = Path(varying.__file__).with_name(varying.FILE)
 HEADING: Final = """\
 # Outcomes that vary, by testee; `python -m benchmarks.same_verdicts --write` measures them.
-# Cases were counted in one or more series of ten runs, so that their sums differ.
+# Cases were counted in one or more series of runs, so that their sums differ.
 """
 
 # A case that was not sent has no outcome to compare.

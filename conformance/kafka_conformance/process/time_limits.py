@@ -15,7 +15,7 @@ A heavy input, which was made to take long, gets eight seconds; the slowest answ
 A testee is stopped earlier if it holds much memory after six seconds, far more after four,
 or very much after one: it would run out of memory.  Known hangs get three seconds; answers
 in those timeout groups take less than two.  Where Kafka's own client works for four seconds on an
-idle machine, and takes a gigabyte, it needed six on a busy one: the limits of such a case are doubled.
+idle machine, and takes a gigabyte, it was once stopped on a busy one: the limits of that case are doubled.
 
 On a loaded machine the threads of a garbage collector wait for a CPU in turns, while the
 other threads wait for them.  So the CPU time of all threads counts with heavy inputs, in
