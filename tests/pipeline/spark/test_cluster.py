@@ -45,24 +45,28 @@ def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
         assert not ours & {str(Path(entry).resolve()) for entry in place["path"]}
 
 
-def test_an_executor_dies(environment: Path, tmp_path: Path) -> None:
-    """A cluster that loses an executor in the middle gives the bytes of one that does not."""
-    options = ("--environment", str(environment))
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a run without a cluster makes."""
+    return made(tmp_path_factory.mktemp("whole") / "out", master="local[2]")
 
-    killed = made(tmp_path / "killed", *options, kill=an_executor_dies)
 
-    assert killed == made(tmp_path / "whole", *options)
+def test_an_executor_dies(environment: Path, tmp_path: Path, whole: dict[str, bytes]) -> None:
+    """A cluster that loses an executor in the middle gives the bytes that this machine gives."""
+    killed = made(tmp_path / "killed", "--environment", str(environment), kill=an_executor_dies)
+
+    assert killed == whole
     assert "manifest.json" in killed
 
 
-def test_a_machine_is_lost(environment: Path, tmp_path: Path) -> None:
+def test_a_machine_is_lost(environment: Path, tmp_path: Path, whole: dict[str, bytes]) -> None:
     """A standalone cluster of two machines that loses one in the middle gives the bytes that this machine gives."""
     (tmp_path / "cluster").mkdir()
     with standalone(tmp_path / "cluster", machines=2) as cluster:
         options = ("--environment", str(environment))
         lost = made(tmp_path / "lost", *options, master=cluster.address, kill=cluster.a_machine_is_lost)
 
-    assert lost == made(tmp_path / "whole", master="local[2]")
+    assert lost == whole
     assert all((tmp_path / "cluster" / f"machine-{number}").exists() for number in range(2))
 
 
