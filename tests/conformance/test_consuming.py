@@ -73,11 +73,14 @@ UNTOLD = Refusal(message="bad")
         # KIP-74: a response with a part of a batch and nothing else is none that a broker sends.
         (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords((), error=UNTOLD), "agree", ""),
         (case("valid", data=encode(FIRST)[:-1]), ConsumedRecords(BOTH[:1], error=UNTOLD), "rejects_valid", "error"),
+        (PART, ConsumedRecords((), error=Refusal("other", "TypeError")), "wrong_error", "error.kind"),
         (PART, ConsumedRecords((), 0, stalled=True), "agree", ""),
         (PART, ConsumedRecords((), 1, stalled=True), "hang", "next_offset"),
         (PART, ConsumedRecords((), error=UNTOLD, stalled=True), "hang", "next_offset"),
         (INVALID, ConsumedRecords(BOTH[:1], error=REFUSED), "agree", ""),
-        (INVALID, ConsumedRecords((), error=REFUSED), "agree", ""),
+        # The sound records before the damage are held back.
+        (INVALID, ConsumedRecords((), error=REFUSED), "wrong_error", "records.length"),
+        (INVALID, ConsumedRecords((), error=UNTOLD), "wrong_error", "records.length"),
         (INVALID, ConsumedRecords(BOTH[:1], error=UNTOLD), "agree", ""),
         (INVALID, ConsumedRecords((), error=Refusal("limit")), "wrong_error", "error.kind"),
         (INVALID, ConsumedRecords(BOTH, error=REFUSED), "agree", ""),
@@ -93,6 +96,13 @@ def test_verdicts(case: Case, consumed: ConsumedRecords, outcome: str, field: st
     verdict = judge(case, consumed)
 
     assert (verdict.outcome, verdict.field) == (outcome, field), verdict.why
+
+
+def test_records_held_back_are_told_with_the_kind_of_the_error() -> None:
+    """A refusal that comes too early, with another kind of error, is told as both."""
+    verdict = judge(INVALID, ConsumedRecords((), error=Refusal("limit", "too large")))
+
+    assert verdict.why == "expected 1 before the error, got 0; expected corrupt, got limit: too large"
 
 
 def test_fields_a_consumer_does_not_expose_are_left_out() -> None:

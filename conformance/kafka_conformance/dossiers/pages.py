@@ -46,7 +46,7 @@ EFFECTS: Final[Mapping[Effect, str]] = {
     "memory": "more memory than Kafka's client takes for the same bytes",
     "accepts_invalid": "data for bytes that Kafka refuses",
     "rejects_valid": "an error for bytes that Kafka accepts",
-    "wrong_error": "a refusal with another kind of error",
+    "wrong_error": "a refusal with another kind of error, or at another record",
     "equivalent": "no record and no position differs",
 }
 REACH_TEXTS: Final[Mapping[Reach, str]] = {

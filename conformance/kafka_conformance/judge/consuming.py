@@ -150,8 +150,8 @@ def compare_consumed(case: Case, consumed: ConsumedRecords) -> Comparison:
 
     After the valid records a consumer may have delivered the first records of a
     batch that then turned out to be broken: these are compared as far as
-    `before_damage` knows them.  Those that it held back before an error are not, nor
-    those that one does not deliver which never gets there.
+    `before_damage` knows them.  Those that it held back before an error are not
+    (see `too_few_before_an_error`), nor those that one does not deliver which never gets there.
     """
     expected, given = expected_records(case), consumed.records
     if len(given) > len(expected):
@@ -185,6 +185,14 @@ def too_many_before_an_error(case: Case, consumed: ConsumedRecords) -> str:
         return ""
     most += len(sound)
     return f"expected at most {most} before the error, got {given}" if given > most else ""
+
+
+def too_few_before_an_error(case: Case, consumed: ConsumedRecords) -> str:
+    """A text for sound records that Kafka's consumer delivers before its error and this one holds back, or empty."""
+    least, given = len(expected_records(case)), len(consumed.records)
+    if consumed.error is None or case.expect.verdict != "invalid" or given >= least:
+        return ""
+    return f"expected {least} before the error, got {given}"
 
 
 def _misplaced(case: Case, consumed: ConsumedRecords) -> Iterator[Difference]:

@@ -29,7 +29,7 @@ Effect = Literal[
     "memory",  # more memory than Kafka's client takes for the same bytes
     "accepts_invalid",  # data for bytes that Kafka refuses
     "rejects_valid",  # an error for bytes that Kafka accepts
-    "wrong_error",  # a refusal, rightly, with another kind of error
+    "wrong_error",  # a refusal, rightly, with another kind of error, or at another record
     "equivalent",  # no record and no position differs
 ]
 Reach = Literal[
@@ -100,7 +100,9 @@ class GradeRow:
 
 ROWS: Final = (
     GradeRow("INFO", "No record, position or check differs from Kafka's.", effects=("equivalent",)),
-    GradeRow("INFO", "The input is refused, with another kind of error.", effects=("wrong_error",)),
+    GradeRow(
+        "INFO", "The input is refused, but with another kind of error, or at another record.", effects=("wrong_error",)
+    ),
     GradeRow(
         "INFO",
         "No rule limits what such input takes, or Kafka's client takes as much.",

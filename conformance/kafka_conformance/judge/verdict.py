@@ -14,9 +14,9 @@ wrong_data       other data than is right, without a word: the worst
     memory           more memory, or more output, than it may take
     accepts_invalid  data for bytes that Kafka refuses
     rejects_valid    an error for bytes that Kafka takes
-    wrong_error      a refusal, rightly, but of another kind or after a record that
-                     Kafka holds back, or an exception that slipped out of the
-                     codec (`other`)
+    wrong_error      a refusal, rightly, but of another kind, after a record that
+                     Kafka holds back or before one that it delivers, or an exception
+                     that slipped out of the codec (`other`)
     lossy            the right data, of which a codec's API shows less (a header
                      key that is not UTF-8 made text), or a wish that a writer
                      did not follow without harm to the records
@@ -196,6 +196,10 @@ def _no_answer(case: Case, observation: Observation) -> Verdict:
     return Verdict("crash", why=f"{observation_kind(observation)} is no answer to {case.op}")
 
 
+# Bytes that may be refused with any error of the library's own.
+ANY_ERROR: Final = Expectation(verdict="invalid")
+
+
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
     text = ": ".join(filter(None, (error.kind, error.message))) or "an error"
     if expect.verdict == "valid":
@@ -218,10 +222,13 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
     comparison = consuming.compare_consumed(case, consumed)
     verdict = verdict_on(comparison.differences, tuple(sorted(comparison.left_out)))
     if consuming.is_right_for_a_part(case, consumed):
-        return AGREE
+        return AGREE if consumed.error is None else _judge_error(ANY_ERROR, consumed.error)
     if consumed.error is not None:
         verdict = _worse(verdict, _judge_error(case.expect, consumed.error))
-        if why := consuming.too_many_before_an_error(case, consumed):
+        others = (consuming.too_many_before_an_error, consuming.too_few_before_an_error)
+        if why := "".join(text(case, consumed) for text in others):
+            if verdict.outcome == "wrong_error":
+                verdict = dataclasses.replace(verdict, why=f"{why}; {verdict.why}")
             verdict = _worse(verdict, Verdict("wrong_error", field="records.length", why=why))
     if consumed.stalled:
         return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))

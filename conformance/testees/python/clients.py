@@ -80,9 +80,9 @@ def answer(request: dict[str, Any], hello: dict[str, Any], consume: Consume, kin
 
 
 def kafka_python_2() -> None:
-    """KafkaConsumer of kafka-python, in releases from 1.4 to 2.x; snappy, lz4 and zstd are packages that users add."""
+    """KafkaConsumer of kafka-python, in releases from 1.4 to 2.x, with the packages of its four compressions."""
     import kafka
-    from kafka import KafkaConsumer, TopicPartition, errors
+    from kafka import KafkaConsumer, TopicPartition, codec, errors
 
     kinds = {
         "CorruptRecordException": "corrupt",
@@ -110,7 +110,8 @@ def kafka_python_2() -> None:
         given = next((kinds[each.__name__] for each in type(error).__mro__ if each.__name__ in kinds), "")
         return given or ("malformed" if isinstance(error, errors.KafkaError) else "other")
 
-    serve("kafka-python-2", kafka.__version__, [0, 1, 2], ["none", "gzip"], consume, kind, committed=False)
+    compressions = ["none", "gzip", "snappy", "lz4", *(["zstd"] if hasattr(codec, "has_zstd") else [])]
+    serve("kafka-python-2", kafka.__version__, [0, 1, 2], compressions, consume, kind, committed=False)
 
 
 def afkak() -> None:
