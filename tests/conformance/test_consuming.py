@@ -98,8 +98,8 @@ def test_verdicts(case: Case, consumed: ConsumedRecords, outcome: str, field: st
     assert (verdict.outcome, verdict.field) == (outcome, field), verdict.why
 
 
-def test_records_held_back_are_told_with_the_kind_of_the_error() -> None:
-    """A refusal that comes too early, with another kind of error, is told as both."""
+def test_held_back_records_are_named_beside_the_kind_of_the_error() -> None:
+    """A refusal that comes too early, and with another kind of error, has both in its reason."""
     verdict = judge(INVALID, ConsumedRecords((), error=Refusal("limit", "too large")))
 
     assert verdict.why == "expected 1 before the error, got 0; expected corrupt, got limit: too large"

@@ -47,7 +47,7 @@ def test_nothing_leaks_from_the_drivers_checkout(environment: Path) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """What a run without a cluster makes."""
+    """The files of a run without a cluster."""
     return made(tmp_path_factory.mktemp("whole") / "out", master="local[2]")
 
 
