@@ -1,23 +1,33 @@
 """The judge of deliveries: one row for each judgement."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from kafka_conformance.judge.consuming import BELOW, IN_CONTROL, UNFOLLOWABLE
+from kafka_conformance.judge.consuming import (
+    BELOW,
+    IN_CONTROL,
+    UNFOLLOWABLE,
+    expected_records,
+    too_few_before_an_error,
+)
 from kafka_conformance.judge.observation import ConsumedRecords, Skipped
 from kafka_conformance.judge.verdict import judge
+from kafka_conformance.runner.kept_results import kept_files, read_kept
 from kafka_conformance.runner.requests import unsupported
 from kafka_conformance.testees.protocol import HelloReply, Refusal
 from kafka_corpus.case import Case, Expectation
+from kafka_corpus.vectors import load_vectors
 from kafka_corpus.wire import WireRecord, to_wire
 from kafka_records import Batch, Record, encode
 from kafka_records.checksum import checksum_v2
 from kafka_records.compression import compress
 from kafka_records.message import Message, encode_message
 
+RESULTS = Path(__file__).resolve().parents[2] / "results"
 FIRST = Batch(magic=2, base_offset=0, last_offset=0, max_timestamp=5, records=(Record(0, 5, b"k", b"v"),))
 # The last record of the second was compacted away.
 SECOND = Batch(magic=2, base_offset=1, last_offset=2, max_timestamp=5, records=(Record(1, 5, None, b"w"),))
@@ -38,6 +48,7 @@ def case(verdict: Any, *batches: Batch, data: bytes = b"", **expect: Any) -> Cas
 
 VALID = case("valid", FIRST, SECOND)
 INVALID = case("invalid", FIRST, kinds=("corrupt",))
+UNKNOWN = case("invalid", FIRST, kinds=("unsupported_compression",))
 PART = case("valid", data=encode(FIRST)[:-1])
 COMMITTED = replace(case("valid", FIRST, SECOND, committed=(0, 1)), aborted=())
 BOTH = records(FIRST, SECOND)
@@ -81,6 +92,8 @@ UNTOLD = Refusal(message="bad")
         # The sound records before the damage are held back.
         (INVALID, ConsumedRecords((), error=REFUSED), "wrong_error", "records.length"),
         (INVALID, ConsumedRecords((), error=UNTOLD), "wrong_error", "records.length"),
+        # Java's client holds them back itself where the codec is unknown.
+        (UNKNOWN, ConsumedRecords((), error=Refusal("unsupported_compression")), "agree", ""),
         (INVALID, ConsumedRecords(BOTH[:1], error=UNTOLD), "agree", ""),
         (INVALID, ConsumedRecords((), error=Refusal("limit")), "wrong_error", "error.kind"),
         (INVALID, ConsumedRecords(BOTH, error=REFUSED), "agree", ""),
@@ -103,6 +116,21 @@ def test_held_back_records_are_named_beside_the_kind_of_the_error() -> None:
     verdict = judge(INVALID, ConsumedRecords((), error=Refusal("limit", "too large")))
 
     assert verdict.why == "expected 1 before the error, got 0; expected corrupt, got limit: too large"
+
+
+def test_kafkas_own_consumer_holds_nothing_back() -> None:
+    """The kept answers of the Java consumer have every record that others have to give before their error."""
+    java = read_kept(next(file for file in kept_files(RESULTS) if file.name.startswith("java-consumer-")))
+    count = 0
+    for each in load_vectors():
+        observation = java.lines[each.id].observation if each.id in java.lines else {}
+        if each.op != "decode" or not observation.get("error") or each.expect.verdict != "invalid":
+            continue
+        records = expected_records(each)[: observation["records"]]
+        consumed = ConsumedRecords(tuple(records), error=REFUSED)
+        assert not too_few_before_an_error(each, consumed), each.id
+        count += bool(expected_records(each))
+    assert count > 50
 
 
 def test_fields_a_consumer_does_not_expose_are_left_out() -> None:

@@ -263,6 +263,6 @@ EFFECT_TITLES: Final[dict[Effect, str]] = {
     "memory": "More memory than Kafka's client takes",
     "accepts_invalid": "Broken bytes are accepted",
     "rejects_valid": "Valid bytes are refused",
-    "wrong_error": "Another kind of error",
+    "wrong_error": "Another kind of error, or at another record",
     "equivalent": "An equivalent form",
 }

@@ -141,6 +141,8 @@ class Verdict:
 
 
 AGREE: Final = Verdict("agree")
+# Of bytes that may be refused with any error of the library's own.
+ANY_ERROR: Final = Expectation(verdict="invalid")
 # A skip that `api_limits` knows no reason for: a codec that announces the format has no answer.
 UNREASONED: Final = "skipped, although no API that announces the format is limited so"
 
@@ -196,10 +198,6 @@ def _no_answer(case: Case, observation: Observation) -> Verdict:
     return Verdict("crash", why=f"{observation_kind(observation)} is no answer to {case.op}")
 
 
-# Bytes that may be refused with any error of the library's own.
-ANY_ERROR: Final = Expectation(verdict="invalid")
-
-
 def _judge_error(expect: Expectation, error: Refusal) -> Verdict:
     text = ": ".join(filter(None, (error.kind, error.message))) or "an error"
     if expect.verdict == "valid":
@@ -225,11 +223,7 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
         return AGREE if consumed.error is None else _judge_error(ANY_ERROR, consumed.error)
     if consumed.error is not None:
         verdict = _worse(verdict, _judge_error(case.expect, consumed.error))
-        others = (consuming.too_many_before_an_error, consuming.too_few_before_an_error)
-        if why := "".join(text(case, consumed) for text in others):
-            if verdict.outcome == "wrong_error":
-                verdict = dataclasses.replace(verdict, why=f"{why}; {verdict.why}")
-            verdict = _worse(verdict, Verdict("wrong_error", field="records.length", why=why))
+        verdict = _at_another_record(case, consumed, verdict)
     if consumed.stalled:
         return _worse(verdict, Verdict("hang", field="next_offset", why=consuming.stalled(consumed)))
     if consumed.error is not None:
@@ -237,6 +231,16 @@ def _judge_consumed(case: Case, consumed: ConsumedRecords) -> Verdict:
     if case.expect.verdict == "invalid":
         return _accepts_invalid(case, len(consumed.records), "record", "records")
     return verdict
+
+
+def _at_another_record(case: Case, consumed: ConsumedRecords, verdict: Verdict) -> Verdict:
+    """*verdict* on an error, or the worse one on its place: after other records than Kafka's consumer delivers."""
+    why = consuming.too_many_before_an_error(case, consumed) or consuming.too_few_before_an_error(case, consumed)
+    if not why:
+        return verdict
+    if verdict.outcome == "wrong_error":
+        return dataclasses.replace(verdict, why=f"{why}; {verdict.why}")
+    return _worse(verdict, Verdict("wrong_error", field="records.length", why=why))
 
 
 def _compared(case: Case, decoded: Decoded, *, prefix: bool) -> Verdict:

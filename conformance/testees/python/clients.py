@@ -80,7 +80,7 @@ def answer(request: dict[str, Any], hello: dict[str, Any], consume: Consume, kin
 
 
 def kafka_python_2() -> None:
-    """KafkaConsumer of kafka-python, in releases from 1.4 to 2.x, with the packages of its four compressions."""
+    """KafkaConsumer of kafka-python, in releases from 1.4 to 2.x, with the packages for its compressions."""
     import kafka
     from kafka import KafkaConsumer, TopicPartition, codec, errors
 
