@@ -111,7 +111,7 @@ class Hungry:
     @staticmethod
     def decode(data):
         if data.startswith(b"eat"):
-            taken = bytearray(200 << 20)
+            taken = bytearray(80 << 20)
             taken[::4096] = b"x" * len(taken[::4096])
             end = time.process_time() + 0.3
             while time.process_time() < end: pass  # far more time than such bytes explain, too
@@ -124,7 +124,7 @@ serve(Hungry, sys.stdin.buffer, sys.stdout.buffer)
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="CPU time and memory are read from /proc")
 def test_amplification(tmp_path: Path) -> None:
-    """An input of a few bytes that takes hundreds of megabytes is a finding, even if the testee answers."""
+    """An input of a few bytes that takes eighty megabytes is a finding, even if the testee answers."""
     script = tmp_path / "hungry.py"
     script.write_text(HUNGRY)
     inputs = [plain(b"eat this"), *(plain(mutant.data) for mutant in mutants(30))]
