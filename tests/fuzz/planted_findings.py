@@ -208,9 +208,8 @@ def rounds(name: str, folder: Path) -> dict[str, list[str]]:
     def made(label: str, seconds: float = float("inf")) -> fork_worker.ForkServer:
         directory = folder / f"{label}-{seconds:g}".replace(" ", "-")
         directory.mkdir()
-        executions = EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
-        if math.isfinite(seconds):
-            executions = 0
+        counted = EXECUTIONS_ANY if label in SLOW or label.startswith("said") else EXECUTIONS
+        executions = 0 if math.isfinite(seconds) else counted
         plan = RoundPlan(target=name, directory=directory, seed=1, cpu_seconds=seconds, executions=executions)
         return fork_worker.open_fork_server(plan, lambda _: None)
 
